@@ -1,0 +1,1 @@
+"""Bytes to columns: opening a path, decoding it, the column model, the cache."""

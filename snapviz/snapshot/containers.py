@@ -1,0 +1,226 @@
+"""Lists and tuples of the pickle machine, and making room before a container closes (numba).
+
+A list of frames becomes a stack at once, two integers a pair (a pool id), anything else runs of
+elements. Legend: ``m`` to ``sp`` the elements' slots on the stack; ``st`` the machine's registers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64, uint64
+
+from snapviz.snapshot import vocabulary as v
+from snapviz.snapshot.intern import intern_pair, intern_stack
+from snapviz.snapshot.jit import inlined
+
+__all__ = ["append", "fail", "full", "new_object", "room_for_items", "room_for_pairs", "table_full"]
+
+_USED = v.ST_USED
+_1 = np.uint64(1)
+
+
+@inlined
+def fail(st, code, offset, a, b):  # type: ignore[no-untyped-def]
+    """``code``, with its offset and details in the registers."""
+    st[v.ST_OFFSET], st[v.ST_A], st[v.ST_B] = offset, a, b
+    return code
+
+
+@inlined
+def full(st, group, needed):  # type: ignore[no-untyped-def]
+    """R_GROW, with the group and how many it must hold in the registers."""
+    st[v.ST_A], st[v.ST_B] = group, needed
+    return v.R_GROW
+
+
+@inlined
+def _add_span(buffers, st, owner, kind, value):  # type: ignore[no-untyped-def]
+    """One element of a list; a row that follows the last one lengthens its run."""
+    rest = buffers.rest
+    at = st[_USED + v.G_SPANS]
+    if kind < v.ROW_KINDS and at > 0:
+        last = at - 1
+        if (
+            rest.span_list[last] == owner
+            and rest.span_kind[last] == kind
+            and rest.span_value[last] + rest.span_count[last] == value
+        ):
+            rest.span_count[last] += 1
+            return
+    rest.span_list[at] = owner
+    rest.span_kind[at] = kind
+    rest.span_value[at] = value
+    rest.span_count[at] = 1
+    st[_USED + v.G_SPANS] += 1
+
+
+@inlined
+def _element(buffers, st, owner, tag, value):  # type: ignore[no-untyped-def]
+    work = buffers.work
+    if tag != v.T_OBJ:
+        _add_span(buffers, st, owner, v.SPAN_SCALAR + tag, value)
+        return
+    word = work.objects[value]
+    work.objects[value] = word | v.OBJ_USED
+    if word & v.OBJ_KIND < v.ROW_KINDS:
+        _add_span(buffers, st, owner, word & v.OBJ_KIND, word >> v.OBJ_SHIFT)
+    else:
+        _add_span(buffers, st, owner, v.SPAN_OBJECT, value)
+
+
+@inlined
+def _two_ints(work, m, sp):  # type: ignore[no-untyped-def]
+    if sp - m != 2:
+        return False
+    for i in range(m, sp):
+        if work.stack_tag[i] != v.T_INT:
+            return False
+    return True
+
+
+@inlined
+def _lay_stack(buffers, st, prefix, m, sp):  # type: ignore[no-untyped-def]
+    """Stack id of the frames of stack ``prefix`` (or none) and those in slots ``m`` to ``sp``.
+
+    -1 where one of the slots holds something that is not a frame; nothing has happened then.
+    """
+    work, stacks = buffers.work, buffers.stacks
+    begin = st[_USED + v.G_STACK_FRAMES]
+    length = int64(0)
+    if prefix >= 0:
+        start = stacks.end[prefix - 1] if prefix > 0 else 0
+        length = stacks.end[prefix] - start
+        for i in range(length):
+            stacks.frames[begin + i] = stacks.frames[start + i]
+    at = uint64(begin + length)
+    for slot in range(uint64(m), uint64(sp)):
+        if work.stack_tag[slot] != v.T_OBJ:
+            return int64(-1)
+        word = work.objects[uint64(work.stack_value[slot])]
+        if word & v.OBJ_KIND != v.K_FRAME:
+            return int64(-1)
+        stacks.frames[at] = word >> v.OBJ_SHIFT
+        at += _1
+    length += sp - m
+    count = st[_USED + v.G_STACKS]
+    found = int64(intern_stack(begin, length, st[v.ST_SEED], stacks, count))
+    if found == count:
+        st[_USED + v.G_STACKS] += 1
+        st[_USED + v.G_STACK_FRAMES] += length
+    return found
+
+
+@inlined
+def _spread(buffers, st, obj, m, sp):  # type: ignore[no-untyped-def]
+    for i in range(m, sp):
+        _element(buffers, st, obj, buffers.work.stack_tag[i], buffers.work.stack_value[i])
+
+
+@inlined
+def append(buffers, st, obj, m, sp):  # type: ignore[no-untyped-def]
+    """Appends slots ``m`` to ``sp`` to the list (or new tuple) ``obj``; 0, or why it cannot be."""
+    work = buffers.work
+    word = work.objects[obj]
+    kind = word & v.OBJ_KIND
+    if kind != v.K_NEW_LIST and kind != v.K_LIST and kind != v.K_STACK and kind != v.K_PAIR:
+        return v.R_NOT_LIST
+    if m == sp:
+        return 0
+    if word & v.OBJ_USED:
+        return v.R_CHANGED
+    if kind == v.K_NEW_LIST:
+        stack = _lay_stack(buffers, st, int64(-1), m, sp)
+        if stack >= 0:
+            if sp - m > v.STACK_LIMIT:
+                return v.R_DEEP_STACK
+            work.objects[obj] = stack << v.OBJ_SHIFT | v.K_STACK
+            return 0
+        if _two_ints(work, m, sp):
+            count = st[_USED + v.G_PAIRS]
+            pair = int64(intern_pair(work.stack_value[m], work.stack_value[m + 1], st[v.ST_SEED], buffers.pairs, count))
+            if pair == count:
+                st[_USED + v.G_PAIRS] += 1
+            work.objects[obj] = pair << v.OBJ_SHIFT | v.K_PAIR
+            return 0
+        # A later element of the same list may come from another run, so its reference is its first run.
+        work.objects[obj] = st[_USED + v.G_SPANS] << v.OBJ_SHIFT | v.K_LIST
+        _spread(buffers, st, obj, m, sp)
+        return 0
+    if kind == v.K_STACK:
+        stack = word >> v.OBJ_SHIFT
+        start = buffers.stacks.end[stack - 1] if stack > 0 else 0
+        depth = buffers.stacks.end[stack] - start
+        if depth + sp - m > v.STACK_LIMIT:
+            return v.R_DEEP_STACK
+        stack = _lay_stack(buffers, st, stack, m, sp) if depth % v.BATCH == 0 else int64(-1)
+        if stack < 0:
+            return v.R_FRAME
+        work.objects[obj] = stack << v.OBJ_SHIFT | v.K_STACK
+        return 0
+    if kind == v.K_PAIR:
+        pair = word >> v.OBJ_SHIFT
+        work.objects[obj] = st[_USED + v.G_SPANS] << v.OBJ_SHIFT | v.K_LIST
+        _add_span(buffers, st, obj, v.SPAN_SCALAR + v.T_INT, buffers.pairs.first[pair])
+        _add_span(buffers, st, obj, v.SPAN_SCALAR + v.T_INT, buffers.pairs.second[pair])
+    _spread(buffers, st, obj, m, sp)
+    return 0
+
+
+@inlined
+def new_object(work, st, kind):  # type: ignore[no-untyped-def]
+    """Id of a new container."""
+    obj = st[_USED + v.G_OBJECTS]
+    work.objects[obj] = kind
+    st[_USED + v.G_OBJECTS] += 1
+    return obj
+
+
+@inlined
+def room_for_items(buffers, st, count):  # type: ignore[no-untyped-def]
+    """R_GROW if closing a list or dict of ``count`` values could overfill something, else 0."""
+    work, rest = buffers.work, buffers.rest
+    if st[_USED + v.G_OBJECTS] + 1 > len(work.objects):
+        return full(st, v.G_OBJECTS, st[_USED + v.G_OBJECTS] + 1)
+    # Two more spans than values: a pair that turns out to be a longer list.
+    if st[_USED + v.G_SPANS] + count + 2 > len(rest.span_list):
+        return full(st, v.G_SPANS, st[_USED + v.G_SPANS] + count + 2)
+    if st[_USED + v.G_STACK_FRAMES] + count + v.STACK_LIMIT > len(buffers.stacks.frames):
+        return full(st, v.G_STACK_FRAMES, st[_USED + v.G_STACK_FRAMES] + count + v.STACK_LIMIT)
+    if table_full(buffers.stacks.slots, buffers.stacks.hash, st[_USED + v.G_STACKS]):
+        return full(st, v.G_STACKS, st[_USED + v.G_STACKS] + 1)
+    if table_full(buffers.pairs.slots, buffers.pairs.hash, st[_USED + v.G_PAIRS]):
+        return full(st, v.G_PAIRS, st[_USED + v.G_PAIRS] + 1)
+    return 0
+
+
+@inlined
+def room_for_pairs(buffers, st, count):  # type: ignore[no-untyped-def]
+    """R_GROW if closing a dict of ``count`` pairs could overfill something, else 0."""
+    rest = buffers.rest
+    if st[_USED + v.G_EVENTS] + 1 > len(buffers.events.action):
+        return full(st, v.G_EVENTS, st[_USED + v.G_EVENTS] + 1)
+    if st[_USED + v.G_BLOCKS] + 1 > len(buffers.blocks.state):
+        return full(st, v.G_BLOCKS, st[_USED + v.G_BLOCKS] + 1)
+    if st[_USED + v.G_SEGMENTS] + 1 > len(buffers.segments.device):
+        return full(st, v.G_SEGMENTS, st[_USED + v.G_SEGMENTS] + 1)
+    if st[_USED + v.G_ANNOTATIONS] + 1 > len(buffers.annotations.stage):
+        return full(st, v.G_ANNOTATIONS, st[_USED + v.G_ANNOTATIONS] + 1)
+    if st[_USED + v.G_HISTORY] + 1 > len(buffers.history.stack):
+        return full(st, v.G_HISTORY, st[_USED + v.G_HISTORY] + 1)
+    if st[_USED + v.G_ITEMS] + count > len(rest.item_dict):
+        return full(st, v.G_ITEMS, st[_USED + v.G_ITEMS] + count)
+    if st[_USED + v.G_OOM] + count > len(rest.oom_event):
+        return full(st, v.G_OOM, st[_USED + v.G_OOM] + count)
+    if st[_USED + v.G_FORWARD] + count > len(rest.forward_event):
+        return full(st, v.G_FORWARD, st[_USED + v.G_FORWARD] + count)
+    if table_full(buffers.frames.slots, buffers.frames.hash, st[_USED + v.G_FRAMES]):
+        return full(st, v.G_FRAMES, st[_USED + v.G_FRAMES] + 1)
+    if table_full(buffers.stacks.slots, buffers.stacks.hash, st[_USED + v.G_STACKS]):
+        return full(st, v.G_STACKS, st[_USED + v.G_STACKS] + 1)
+    return 0
+
+
+@inlined
+def table_full(slots, hashes, count):  # type: ignore[no-untyped-def]
+    """Whether an interning table of ``count`` entries may not take one more."""
+    return count + 1 > len(hashes) or 2 * (count + 1) > len(slots)

@@ -1,0 +1,401 @@
+"""From what the machine left to columns: follows the few containers that lead from the root to rows.
+
+Legend: a *word* describes a container (vocabulary.OBJ_*); a *span* is a run of list elements that are
+consecutive rows of one kind. A list may be used many times in a pickle at two bytes a use, so what is
+expanded is bounded by how many elements the file really wrote.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapviz.errors import SnapshotError
+from snapviz.snapshot import columns as model
+from snapviz.snapshot import vocabulary as v
+from snapviz.snapshot.buffers import Buffers, used
+from snapviz.snapshot.columns import ABSENT, HOST_DEVICE, Columns
+from snapviz.snapshot.rules import KNOWN_KEYS, ignored_key, ignored_value, next_address
+from snapviz.snapshot.settings import UNREADABLE, Plain
+
+__all__ = ["Decoded", "columns_of"]
+
+Array = npt.NDArray[Any]
+_LISTS = (v.K_NEW_LIST, v.K_LIST, v.K_STACK, v.K_PAIR)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What a finished run of the machine leaves: its buffers and registers, and the data's size."""
+
+    buffers: Buffers
+    st: npt.NDArray[np.int64]
+    size: int
+
+    def in_use(self, group: int) -> int:
+        """How many entries of a group of buffers hold something."""
+        return int(self.st[v.ST_USED + group])
+
+
+def columns_of(decoded: Decoded, facts: dict[str, Any]) -> Columns:
+    """Columns of a finished run. Raises ``SnapshotError`` where the root is no snapshot."""
+    return _Graph(decoded).columns(facts)
+
+
+class _Graph:
+    def __init__(self, decoded: Decoded) -> None:
+        self.d = decoded
+        self.b = decoded.buffers
+        self.ignored: Counter[str] = Counter()
+        elements = int(self.b.rest.span_count[: decoded.in_use(v.G_SPANS)].sum())
+        self.budget = 4 * elements + 1024
+        self._check_strings()
+
+    # Containers
+
+    @cached_property
+    def _span_order(self) -> tuple[Array, Array]:
+        owners = self.b.rest.span_list[: self.d.in_use(v.G_SPANS)]
+        order = np.argsort(owners, kind="stable")
+        return order, owners[order]
+
+    @cached_property
+    def _item_order(self) -> tuple[Array, Array]:
+        owners = self.b.rest.item_dict[: self.d.in_use(v.G_ITEMS)]
+        order = np.argsort(owners, kind="stable")
+        return order, owners[order]
+
+    def kind(self, obj: int) -> int:
+        return int(self.b.work.objects[obj]) & v.OBJ_KIND
+
+    def spans(self, obj: int) -> list[tuple[int, int, int]]:
+        """(kind, first value, count) of every run of a list's elements."""
+        kind, reference = self.kind(obj), int(self.b.work.objects[obj]) >> v.OBJ_SHIFT
+        if kind == v.K_STACK:
+            end = self.b.stacks.end
+            return [(v.K_FRAME, 0, int(end[reference]) - (int(end[reference - 1]) if reference else 0))]
+        if kind == v.K_PAIR:
+            return [(v.SPAN_SCALAR + v.T_INT, 0, 1), (v.SPAN_SCALAR + v.T_INT, 0, 1)]
+        if kind != v.K_LIST:
+            return []
+        order, owners = self._span_order
+        rest = self.b.rest
+        found = order[np.searchsorted(owners, obj) : np.searchsorted(owners, obj, side="right")]
+        self.spend(int(rest.span_count[found].sum()))
+        return [(int(rest.span_kind[i]), int(rest.span_value[i]), int(rest.span_count[i])) for i in found]
+
+    def spend(self, elements: int) -> None:
+        self.budget -= elements
+        if self.budget < 0:
+            raise SnapshotError("lists are used over and over, far more often than any snapshot does")
+
+    def pairs(self, obj: int) -> list[tuple[int, int, int, int]]:
+        """(key tag, key, value tag, value) of a dict without a table."""
+        order, owners = self._item_order
+        rest = self.b.rest
+        found = order[np.searchsorted(owners, obj) : np.searchsorted(owners, obj, side="right")]
+        return [
+            (int(rest.item_key_tag[i]), int(rest.item_key[i]), int(rest.item_tag[i]), int(rest.item_value[i]))
+            for i in found
+        ]
+
+    def list_of(self, value: tuple[int, int] | None, where: str) -> list[tuple[int, int, int]]:
+        """Runs of the list a key holds; none where the key is absent or None."""
+        if value is None or value[0] == v.T_NONE:
+            return []
+        tag, obj = value
+        if tag != v.T_OBJ or self.kind(obj) not in _LISTS:
+            word = "dict" if tag == v.T_OBJ else v.TAG_WORDS[tag]
+            raise SnapshotError(f"{where}: a {word} where a list was expected")
+        return self.spans(obj)
+
+    # Columns
+
+    def columns(self, facts: dict[str, Any]) -> Columns:
+        top, shape = self._root()
+        segments, blocks = self._segments(top)
+        trace_device, trace_offsets, rows = self._traces(top)
+        settings = self._settings(top.get("allocator_settings"))
+        annotations = self._annotations(top)
+        self._count_unknown()
+        return Columns(
+            strings=self._strings(),
+            frames=model.Frames(*(self._cut(self.b.frames, name, v.G_FRAMES) for name in ("name", "filename", "line"))),
+            stacks=self._stacks(),
+            pools=np.stack([self._cut(self.b.pairs, n, v.G_PAIRS) for n in ("first", "second")], axis=1),
+            events=self._events(rows),
+            trace_device=trace_device,
+            trace_offsets=trace_offsets,
+            segments=segments,
+            blocks=blocks,
+            annotations=annotations,
+            sparse=self._sparse(rows),
+            settings=settings,
+            ignored=dict(self.ignored),
+            facts=facts
+            | {
+                "shape": shape,
+                "protocol": int(self.d.st[v.ST_PROTOCOL]),
+                "trailing_bytes": self.d.size - int(self.d.st[v.ST_POS]),
+            },
+        )
+
+    def _root(self) -> tuple[dict[str, tuple[int, int]], str]:
+        tag, obj = int(self.d.st[v.ST_A]), int(self.d.st[v.ST_B])
+        kind = self.kind(obj) if tag == v.T_OBJ else -1
+        if kind in _LISTS:
+            return {"segments": (tag, obj)}, "segment list"
+        if tag != v.T_OBJ:
+            raise SnapshotError(f"the pickle holds a {v.TAG_WORDS[tag]}, not a memory snapshot")
+        if kind != v.K_DICT:
+            word = v.KIND_WORDS[kind] if kind < v.ROW_KINDS else "dict without keys"
+            raise SnapshotError(f"the pickle holds one {word}, not a memory snapshot (no 'segments')")
+        top = {}
+        for key_tag, key, value_tag, value in self.pairs(obj):
+            if key_tag != v.T_STR:
+                self.ignored["snapshot key that is not a string"] += 1
+                continue
+            name = self._text(key)
+            if name in KNOWN_KEYS["snapshot"]:
+                top[name] = (value_tag, value)
+            else:
+                self.ignored[ignored_key("snapshot", name)] += 1
+        if not top:
+            raise SnapshotError("a dict without 'segments' or 'device_traces': not a memory snapshot")
+        return top, "snapshot"
+
+    def _segments(self, top: dict[str, tuple[int, int]]) -> tuple[model.Segments, model.Blocks]:
+        rows, devices = [], []
+        for key, device in (("segments", None), ("host_segments", HOST_DEVICE)):
+            for kind, first, count in self.list_of(top.get(key), key):
+                if kind != v.K_SEGMENT:
+                    self.ignored["segment without blocks"] += count
+                    continue
+                rows.append(np.arange(first, first + count))
+                devices += [device] * count
+        table = self.b.segments
+        row = np.concatenate(rows) if rows else np.zeros(0, np.int64)
+        own = [max(int(table.device[r]), 0) if d is None else d for r, d in zip(row, devices, strict=True)]
+        blocks, offsets = self._blocks(table.blocks[row], row)
+        columns = {n: getattr(table, n)[row] for n in table._fields if n not in ("blocks", "device")}
+        segments = model.Segments(device=np.array(own, np.int32), **columns, block_offsets=offsets)
+        return segments, _with_addresses(blocks, segments)
+
+    def _blocks(self, lists: Array, rows: Array) -> tuple[model.Blocks, Array]:
+        found, counts = [np.zeros(0, np.int64)], [0]
+        for obj, row in zip(lists.tolist(), rows.tolist(), strict=True):
+            before = len(found)
+            spans = [] if obj == ABSENT else self.list_of((v.T_OBJ, obj), f"blocks of segment {row}")
+            for kind, first, count in spans:
+                if kind == v.K_BLOCK:
+                    found.append(np.arange(first, first + count))
+                else:
+                    self.ignored["block without a state"] += count
+            counts.append(sum(map(len, found[before:])))
+        row = np.concatenate(found)
+        return model.Blocks(**{n: getattr(self.b.blocks, n)[row] for n in self.b.blocks._fields}), np.cumsum(
+            counts, dtype=np.int64
+        )
+
+    def _traces(self, top: dict[str, tuple[int, int]]) -> tuple[Array, Array, Array | slice]:
+        """Device and extent of every trace, and the event rows in that order (a slice where it can be)."""
+        lists = [(HOST_DEVICE, self._host_spans(top.get("host_traces")))]
+        device = 0
+        for kind, first, count in self.list_of(top.get("device_traces"), "device_traces"):
+            for _ in range(count):
+                value = (v.T_OBJ, first) if kind == v.SPAN_OBJECT else _scalar(kind)
+                lists.append((device, self.list_of(value, f"device_traces[{device}]")))
+                device += 1
+        ranges, counts = [], [0]
+        for _, spans in lists:
+            total = 0
+            for kind, first, count in spans:
+                if kind == v.K_EVENT:
+                    ranges.append((first, first + count))
+                    total += count
+                else:
+                    self.ignored["trace entry without an action"] += count
+            counts.append(total)
+        devices = np.array([d for d, _ in lists], np.int32)
+        return devices, np.cumsum(counts, dtype=np.int64), _join(ranges)
+
+    def _host_spans(self, value: tuple[int, int] | None) -> list[tuple[int, int, int]]:
+        """Host events stand in one list, or in a list of lists."""
+        spans = self.list_of(value, "host_traces")
+        if not any(kind == v.SPAN_OBJECT and self.kind(first) in _LISTS for kind, first, _ in spans):
+            return spans
+        inner = []
+        for i, (kind, first, _) in enumerate(spans):
+            inner += self.list_of((v.T_OBJ, first) if kind == v.SPAN_OBJECT else _scalar(kind), f"host_traces[{i}]")
+        return inner
+
+    def _events(self, rows: Array | slice) -> model.Events:
+        whole = used(self.b.events, self.d.in_use(v.G_EVENTS))
+        return model.Events(**{name: array[rows] for name, array in whole.items()})
+
+    def _sparse(self, rows: Array | slice) -> model.Sparse:
+        rest = self.b.rest
+        oom, forward = self.d.in_use(v.G_OOM), self.d.in_use(v.G_FORWARD)
+        keys, values = _last_of_each(rest.oom_event[:oom], rest.oom_device_free[:oom])
+        oom_event, oom_value = _reindex(keys, values, rows)
+        keys, values = _last_of_each(rest.forward_event[:forward], rest.forward_stack[:forward])
+        forward_event, forward_stack = _reindex(keys, values, rows)
+        return model.Sparse(oom_event, oom_value, forward_event, forward_stack.astype(np.int32))
+
+    def _annotations(self, top: dict[str, tuple[int, int]]) -> model.Annotations:
+        ranges = []
+        for kind, first, count in self.list_of(top.get("external_annotations"), "external_annotations"):
+            if kind == v.K_ANNOTATION:
+                ranges.append((first, first + count))
+            else:
+                self.ignored["annotation without a stage"] += count
+        rows = _join(ranges)
+        whole = used(self.b.annotations, self.d.in_use(v.G_ANNOTATIONS))
+        return model.Annotations(**{name: array[rows] for name, array in whole.items()})
+
+    def _strings(self) -> model.Strings:
+        count, size = self.d.in_use(v.G_STRINGS), self.d.in_use(v.G_BLOB)
+        offsets = np.zeros(count + 1, np.int64)
+        offsets[1:] = self.b.strings.end[:count]
+        return model.Strings(self.b.strings.blob[:size], offsets)
+
+    def _stacks(self) -> model.Stacks:
+        count = self.d.in_use(v.G_STACKS)
+        offsets = np.zeros(count + 1, np.int64)
+        offsets[1:] = self.b.stacks.end[:count]
+        return model.Stacks(offsets, self.b.stacks.frames[: self.d.in_use(v.G_STACK_FRAMES)])
+
+    def _cut(self, table: Any, name: str, group: int) -> Array:
+        array: Array = getattr(table, name)[: self.d.in_use(group)]
+        return array
+
+    # Words
+
+    def _raw(self, string: int) -> bytes:
+        end = self.b.strings.end
+        return bytes(self.b.strings.blob[int(end[string - 1]) if string else 0 : int(end[string])].tobytes())
+
+    def _text(self, string: int) -> str:
+        return self._raw(string).decode("utf-8", "replace")
+
+    def _check_strings(self) -> None:
+        """Every string is UTF-8: the whole is, and none begins inside a character."""
+        count = self.d.in_use(v.G_STRINGS)
+        ends, blob = self.b.strings.end[:count], self.b.strings.blob[: self.d.in_use(v.G_BLOB)]
+        starts = np.concatenate([[0], ends[:-1]])
+        nonempty = starts < ends
+        inside = blob[starts[nonempty]] & 0xC0 == 0x80
+        try:
+            blob.tobytes().decode("utf-8", "surrogatepass")
+            broken = np.flatnonzero(nonempty)[np.flatnonzero(inside)]
+            if len(broken) == 0:
+                return
+            bad = int(broken[0])
+        except UnicodeDecodeError as error:
+            bad = int(np.searchsorted(ends, error.start, side="right"))
+        raise SnapshotError("a string that is not UTF-8", offset=int(self.b.strings.where[bad]))
+
+    def _settings(self, value: tuple[int, int] | None) -> dict[str, Any]:
+        if value is None or value[0] == v.T_NONE:
+            return {}
+        if value[0] != v.T_OBJ or self.kind(value[1]) in _LISTS:
+            raise SnapshotError("allocator_settings: a value of another type where a dict was expected")
+        return Plain(self._children).dict(value)
+
+    def _children(self, value: tuple[int, int]) -> Any:
+        """One step into a value: a scalar, or its children for ``Plain`` to go on with."""
+        tag, x = value
+        if tag == v.T_STR:
+            return self._text(x)
+        if tag in (v.T_INT, v.T_BOOL, v.T_NONE):
+            return {v.T_INT: x, v.T_BOOL: bool(x), v.T_NONE: None}[tag]
+        if tag == v.T_FLOAT:
+            return struct.unpack(">d", struct.pack(">q", x))[0]
+        if tag != v.T_OBJ:
+            return UNREADABLE
+        kind = self.kind(x)
+        if kind in (v.K_DICT, v.K_NEW_DICT):
+            return {self._text(k): (t, y) for kt, k, t, y in self.pairs(x) if kt == v.T_STR}
+        if kind == v.K_PAIR:
+            pair = int(self.b.work.objects[x]) >> v.OBJ_SHIFT
+            return [(v.T_INT, int(self.b.pairs.first[pair])), (v.T_INT, int(self.b.pairs.second[pair]))]
+        if kind in _LISTS and kind != v.K_STACK:
+            return [(k - v.SPAN_SCALAR if k >= v.SPAN_SCALAR else v.T_OBJ, f) for k, f, _ in self.spans(x)]
+        return UNREADABLE
+
+    def _count_unknown(self) -> None:
+        rest = self.b.rest
+        for i in range(int(self.d.st[v.ST_UNKNOWN])):
+            kind, key = int(rest.unknown_key[i]) >> 32, int(rest.unknown_key[i]) & 0xFFFFFFFF
+            self.ignored[self._unknown_words(kind, key)] += int(rest.unknown_count[i])
+        if self.d.st[v.ST_UNKNOWN_MORE]:
+            self.ignored["other unknown keys and values"] += int(self.d.st[v.ST_UNKNOWN_MORE])
+
+    def _unknown_words(self, kind: int, key: int) -> str:
+        if kind == v.U_POOL:
+            return "pool id that is not two integers"
+        if kind == v.U_KEY_TYPE:
+            return f"{v.KIND_WORDS[key]} key that is not a string"
+        values = {v.U_ACTION: "action", v.U_STATE: "block state", v.U_STAGE: "annotation stage"}
+        if kind in values:
+            return ignored_value(values[kind], self._text(key))
+        return ignored_key(v.KIND_WORDS[kind], self._text(key))
+
+
+def _scalar(kind: int) -> tuple[int, int]:
+    """A list element that is no container, as a value; rows count as dicts."""
+    return (kind - v.SPAN_SCALAR, 0) if kind >= v.SPAN_SCALAR else (v.T_OPAQUE, 0)
+
+
+def _join(ranges: list[tuple[int, int]]) -> Array | slice:
+    """Rows of several ranges, in order: a slice where they follow on."""
+    merged: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if merged and merged[-1][1] == first:
+            merged[-1] = (merged[-1][0], last)
+        else:
+            merged.append((first, last))
+    if not merged:
+        return slice(0, 0)
+    if len(merged) == 1:
+        return slice(*merged[0])
+    return np.concatenate([np.arange(first, last) for first, last in merged])
+
+
+def _last_of_each(keys: Array, values: Array) -> tuple[Array, Array]:
+    """A key written twice into one dict holds its last value."""
+    if len(keys) < 2:
+        return keys, values
+    last = np.append(keys[1:] != keys[:-1], True)
+    return keys[last], values[last]
+
+
+def _reindex(keys: Array, values: Array, rows: Array | slice) -> tuple[Array, Array]:
+    """Keys are rows as decoded (ascending); wanted are indices into ``rows``."""
+    if isinstance(rows, slice):
+        kept = (keys >= rows.start) & (keys < rows.stop)
+        return keys[kept] - rows.start, values[kept]
+    if len(keys) == 0:
+        return keys, values
+    at = np.minimum(np.searchsorted(keys, rows), len(keys) - 1)
+    index = np.flatnonzero(keys[at] == rows)
+    return index, values[at[index]]
+
+
+def _with_addresses(blocks: model.Blocks, segments: model.Segments) -> model.Blocks:
+    """Torch 2.0 gives blocks no address: they follow one another from the segment's."""
+    if not (blocks.address == ABSENT).any():
+        return blocks
+    address = blocks.address.copy()
+    for g in range(len(segments)):
+        at = int(segments.address[g])
+        for i in range(int(segments.block_offsets[g]), int(segments.block_offsets[g + 1])):
+            at = address[i] = at if address[i] == ABSENT else int(address[i])
+            at = next_address(int(at), int(blocks.size[i]))
+    return replace(blocks, address=address)

@@ -1,0 +1,118 @@
+"""From a path to columns: open, look into the cache, decode, keep.
+
+The cache entry of a file holds its columns as they are; replays of the same file are kept beside
+them under the same identity (``Loaded.keep`` and ``Loaded.kept``, used by the replay floor).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from snapviz.errors import SnapshotError
+from snapviz.snapshot import columns as model
+from snapviz.snapshot.cache import Arrays, Cache
+from snapviz.snapshot.columns import Columns
+from snapviz.snapshot.identity import Identity
+from snapviz.snapshot.source import Progress, Source, open_source
+
+__all__ = ["Loaded", "load_columns"]
+
+_VERSION = "columns 1"
+"""To be raised when the decoder or the column model changes what a file gives."""
+
+_TABLES: dict[str, Any] = {
+    "strings": model.Strings,
+    "frames": model.Frames,
+    "stacks": model.Stacks,
+    "events": model.Events,
+    "segments": model.Segments,
+    "blocks": model.Blocks,
+    "annotations": model.Annotations,
+    "sparse": model.Sparse,
+}
+_LOOSE = ("pools", "trace_device", "trace_offsets")
+_HEADER = ("settings", "ignored", "facts")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Columns, and what is needed to keep results made from them."""
+
+    path: str
+    columns: Columns
+    identity: Identity
+    cache: Cache
+    from_cache: bool
+
+    def kept(self, kind: str, version: str) -> tuple[dict[str, Any], Arrays] | None:
+        """What ``keep`` kept for the same file, or ``None``."""
+        return self.cache.get(self.identity, kind, version)
+
+    def keep(self, kind: str, version: str, header: Mapping[str, Any], arrays: Arrays) -> None:
+        """Keeps a result made from these columns; does nothing where the cache is off or cannot."""
+        self.cache.put(self.identity, kind, version, header, arrays)
+
+
+def load_columns(path: str | os.PathLike[str], cache: Cache, progress: Progress | None = None) -> Loaded:
+    """Columns of the snapshot at a local path or URL, from the cache where the file is unchanged.
+
+    ``progress`` is called with bytes done and bytes in all. Raises ``SnapshotError``.
+    """
+    with open_source(path, progress) as source:
+        kept = cache.get(source.identity, "columns", _VERSION)
+        if kept:
+            columns = _unpacked(*kept)
+            return Loaded(source.path, columns, source.identity, cache, True)
+        columns = _decoded(source, progress)
+        source.verify_unchanged()
+        cache.put(source.identity, "columns", _VERSION, *_packed(columns))
+        return Loaded(source.path, columns, source.identity, cache, False)
+
+
+def _decoded(source: Source, progress: Progress | None) -> Columns:
+    try:
+        data, facts = source.data, {"container": source.container, "compression": list(source.compression)}
+        facts["notes"] = list(source.notes)
+        if source.container == "json":
+            from snapviz.snapshot.objects import columns_from_objects
+
+            return columns_from_objects(_json(data.tobytes()), facts)
+        from snapviz.snapshot.pickled import decode_pickle
+
+        return decode_pickle(data, progress, facts)
+    except SnapshotError as error:
+        raise error.at(source.path, source.offset_note) from error.__cause__
+    except MemoryError as error:
+        raise SnapshotError("more memory is needed to decode it than there is", path=source.path) from error
+
+
+def _json(data: bytes) -> object:
+    try:
+        return json.loads(data.removeprefix(b"\xef\xbb\xbf"))
+    except json.JSONDecodeError as error:
+        offset = len(error.doc[: error.pos].encode("utf-8", "surrogatepass"))
+        raise SnapshotError(f"not JSON: {error.msg}", offset=offset) from error
+    except UnicodeDecodeError as error:
+        raise SnapshotError("not JSON: a character that is not UTF-8", offset=error.start) from error
+    except RecursionError as error:
+        raise SnapshotError("JSON that nests deeper than any snapshot does") from error
+    except ValueError as error:  # an integer of more digits than Python converts
+        raise SnapshotError(f"not a snapshot's JSON: {error}") from error
+
+
+def _packed(columns: Columns) -> tuple[dict[str, Any], Arrays]:
+    arrays = {f"{t}.{name}": array for t in _TABLES for name, array in getattr(columns, t).arrays()}
+    arrays |= {name: getattr(columns, name) for name in _LOOSE}
+    return {name: getattr(columns, name) for name in _HEADER}, arrays
+
+
+def _unpacked(header: Mapping[str, Any], arrays: Arrays) -> Columns:
+    tables = {t: kind(**{f.name: arrays[f"{t}.{f.name}"] for f in fields(kind)}) for t, kind in _TABLES.items()}
+    loose: dict[str, np.ndarray[Any, Any]] = {name: arrays[name] for name in _LOOSE}
+    return Columns(**tables, **loose, **{name: header[name] for name in _HEADER})  # type: ignore[arg-type]
