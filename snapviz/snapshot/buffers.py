@@ -1,7 +1,9 @@
 """The growable arrays the pickle machine writes into, and how they grow.
 
-They are named tuples of arrays because numba takes those apart at no cost. Capacity is set aside
-with ``np.empty``, whose untouched pages cost nothing, and a full group is copied to a larger one.
+One flat tuple of arrays, because numba takes that apart at no cost, and few of them, because each
+costs compile time in every function that is handed the tuple. Tables are two-dimensional, a row of
+the array per column, so that a column is contiguous. Capacity is set aside with ``np.empty``, whose
+untouched pages cost nothing; a full group is copied to a larger one.
 """
 
 from __future__ import annotations
@@ -13,211 +15,86 @@ import numpy.typing as npt
 
 from snapviz.snapshot import vocabulary as v
 
-__all__ = ["Buffers", "allocate", "grow", "used"]
+__all__ = ["Buffers", "allocate", "grow"]
 
 Array = npt.NDArray[Any]
 
 
-class Work(NamedTuple):
-    """The pickle stack (tag and value per slot), marks, memo, and one word per container."""
+class Buffers(NamedTuple):
+    """Everything the machine writes; ``[k, n]`` is k columns of n entries."""
 
-    stack_tag: Array
+    stack_tag: Array  # the pickle stack: what a slot holds (vocabulary.T_*), and its value
     stack_value: Array
-    marks: Array
+    marks: Array  # stack slots at which a MARK stands
     memo_tag: Array
     memo_value: Array
-    objects: Array
-
-
-class StringTable(NamedTuple):
-    """Interned strings: open-addressing slots (id + 1), hash, extent in ``blob``, where first seen."""
-
-    slots: Array
-    hash: Array
-    end: Array
+    objects: Array  # one word per container (vocabulary.OBJ_*)
+    string_slots: Array  # open addressing: id + 1; so in the next three
+    string_hash: Array
+    strings: Array  # [2, n]: end in the blob, where it was first seen
     blob: Array
-    where: Array
+    frame_slots: Array
+    frame_hash: Array
+    frames: Array  # [3, n]: name, filename, line
+    stack_slots: Array
+    stack_hash: Array
+    stack_end: Array  # end in stack_frames
+    stack_frames: Array
+    pair_slots: Array
+    pair_hash: Array
+    pairs: Array  # [2, n]
+    events_wide: Array  # [4, n]: columns.Events' 64-bit fields, see layout.EVENT_*
+    events_narrow: Array  # [5, n]: its other fields
+    blocks: Array  # rows of the other tables, columns in the order of layout.COLUMNS
+    segments: Array
+    annotations: Array
+    history: Array
+    items: Array  # [5, n]: of dicts without a table: dict, key tag, key, value tag, value
+    spans: Array  # [4, n]: runs of list elements: list, kind, first value, count
+    device_free: Array  # [2, n]: event, bytes
+    forward: Array  # [2, n]: event, stack
+    unknown: Array  # [2, U_LIMIT]: what (kind << 32 | string id), how many times
 
 
-class FrameTable(NamedTuple):
-    """Interned frames: slots (id + 1), hash, and the three values."""
-
-    slots: Array
-    hash: Array
-    name: Array
-    filename: Array
-    line: Array
+class _Layout(NamedTuple):
+    group: int
+    dtype: type
+    columns: int = 0  # 0: one-dimensional
+    cleared: bool = False  # T_UNSET and free slots are 0: what was never written must read as such
 
 
-class StackTable(NamedTuple):
-    """Interned stacks: slots (id + 1), hash, extent in ``frames``, frame ids."""
-
-    slots: Array
-    hash: Array
-    end: Array
-    frames: Array
-
-
-class PairTable(NamedTuple):
-    """Interned pairs of integers: slots (id + 1), hash, and the two."""
-
-    slots: Array
-    hash: Array
-    first: Array
-    second: Array
-
-
-class EventRows(NamedTuple):
-    """The fields of ``columns.Events``."""
-
-    action: Array
-    addr: Array
-    size: Array
-    stream: Array
-    time_us: Array
-    stack: Array
-    pool: Array
-    user_metadata: Array
-    compile_context: Array
-
-
-class BlockRows(NamedTuple):
-    """The fields of ``columns.Blocks``."""
-
-    address: Array
-    size: Array
-    requested_size: Array
-    state: Array
-    stack: Array
-
-
-class SegmentRows(NamedTuple):
-    """The fields of ``columns.Segments``, and the list of blocks by its object id."""
-
-    device: Array
-    address: Array
-    total_size: Array
-    allocated_size: Array
-    active_size: Array
-    requested_size: Array
-    stream: Array
-    segment_type: Array
-    pool: Array
-    is_expandable: Array
-    stack: Array
-    blocks: Array  # object id of the list
-
-
-class AnnotationRows(NamedTuple):
-    """The fields of ``columns.Annotations``."""
-
-    name: Array
-    stage: Array
-    device: Array
-    time_us: Array
-
-
-class HistoryRows(NamedTuple):
-    """Entries of torch 2.0's block history."""
-
-    real_size: Array
-    stack: Array
-
-
-class Rest(NamedTuple):
-    """Containers without a table: dict items, and list elements as runs of consecutive rows."""
-
-    item_dict: Array
-    item_key_tag: Array
-    item_key: Array
-    item_tag: Array
-    item_value: Array
-    span_list: Array
-    span_kind: Array
-    span_value: Array
-    span_count: Array
-    oom_event: Array
-    oom_device_free: Array
-    forward_event: Array
-    forward_stack: Array
-    unknown_key: Array  # kind << 32 | string id
-    unknown_count: Array
-
-
-class Buffers(NamedTuple):
-    """All of them; one argument to the machine."""
-
-    work: Work
-    strings: StringTable
-    frames: FrameTable
-    stacks: StackTable
-    pairs: PairTable
-    events: EventRows
-    blocks: BlockRows
-    segments: SegmentRows
-    annotations: AnnotationRows
-    history: HistoryRows
-    rest: Rest
-
-
-_I1, _I4, _I8, _U1, _U8 = np.int8, np.int32, np.int64, np.uint8, np.uint64
-
-# table, field → (group it grows with, dtype). Slots are kept at least twice as long as their group.
-_LAYOUT: dict[tuple[str, str], tuple[int, type]] = {
-    ("work", "stack_tag"): (v.G_STACK, _I1),
-    ("work", "stack_value"): (v.G_STACK, _I8),
-    ("work", "marks"): (v.G_MARKS, _I8),
-    ("work", "memo_tag"): (v.G_MEMO, _I1),
-    ("work", "memo_value"): (v.G_MEMO, _I8),
-    ("work", "objects"): (v.G_OBJECTS, _I8),
-    ("strings", "slots"): (v.G_STRINGS, _I4),
-    ("strings", "hash"): (v.G_STRINGS, _U8),
-    ("strings", "end"): (v.G_STRINGS, _I8),
-    ("strings", "blob"): (v.G_BLOB, _U1),
-    ("strings", "where"): (v.G_STRINGS, _I8),
-    ("frames", "slots"): (v.G_FRAMES, _I4),
-    ("frames", "hash"): (v.G_FRAMES, _U8),
-    ("frames", "name"): (v.G_FRAMES, _I4),
-    ("frames", "filename"): (v.G_FRAMES, _I4),
-    ("frames", "line"): (v.G_FRAMES, _I8),
-    ("stacks", "slots"): (v.G_STACKS, _I4),
-    ("stacks", "hash"): (v.G_STACKS, _U8),
-    ("stacks", "end"): (v.G_STACKS, _I8),
-    ("stacks", "frames"): (v.G_STACK_FRAMES, _I4),
-    ("pairs", "slots"): (v.G_PAIRS, _I4),
-    ("pairs", "hash"): (v.G_PAIRS, _U8),
-    ("pairs", "first"): (v.G_PAIRS, _I8),
-    ("pairs", "second"): (v.G_PAIRS, _I8),
-    ("events", "action"): (v.G_EVENTS, _I1),
-    **{("events", name): (v.G_EVENTS, _I8) for name in ("addr", "size", "stream", "time_us")},
-    **{("events", name): (v.G_EVENTS, _I4) for name in ("stack", "pool", "user_metadata", "compile_context")},
-    **{("blocks", name): (v.G_BLOCKS, _I8) for name in ("address", "size", "requested_size")},
-    ("blocks", "state"): (v.G_BLOCKS, _I1),
-    ("blocks", "stack"): (v.G_BLOCKS, _I4),
-    **{("segments", name): (v.G_SEGMENTS, _I8) for name in SegmentRows._fields},
-    **{("segments", name): (v.G_SEGMENTS, _I4) for name in ("device", "segment_type", "pool", "stack")},
-    ("segments", "is_expandable"): (v.G_SEGMENTS, _I1),
-    ("annotations", "name"): (v.G_ANNOTATIONS, _I4),
-    ("annotations", "stage"): (v.G_ANNOTATIONS, _I1),
-    ("annotations", "device"): (v.G_ANNOTATIONS, _I4),
-    ("annotations", "time_us"): (v.G_ANNOTATIONS, _I8),
-    ("history", "real_size"): (v.G_HISTORY, _I8),
-    ("history", "stack"): (v.G_HISTORY, _I4),
-    ("rest", "item_dict"): (v.G_ITEMS, _I8),
-    ("rest", "item_key_tag"): (v.G_ITEMS, _I1),
-    ("rest", "item_key"): (v.G_ITEMS, _I8),
-    ("rest", "item_tag"): (v.G_ITEMS, _I1),
-    ("rest", "item_value"): (v.G_ITEMS, _I8),
-    ("rest", "span_list"): (v.G_SPANS, _I8),
-    ("rest", "span_kind"): (v.G_SPANS, _I1),
-    ("rest", "span_value"): (v.G_SPANS, _I8),
-    ("rest", "span_count"): (v.G_SPANS, _I8),
-    ("rest", "oom_event"): (v.G_OOM, _I8),
-    ("rest", "oom_device_free"): (v.G_OOM, _I8),
-    ("rest", "forward_event"): (v.G_FORWARD, _I8),
-    ("rest", "forward_stack"): (v.G_FORWARD, _I4),
+_LAYOUT: dict[str, _Layout] = {
+    "stack_tag": _Layout(v.G_STACK, np.int8),
+    "stack_value": _Layout(v.G_STACK, np.int64),
+    "marks": _Layout(v.G_MARKS, np.int64),
+    "memo_tag": _Layout(v.G_MEMO, np.int8, cleared=True),
+    "memo_value": _Layout(v.G_MEMO, np.int64),
+    "objects": _Layout(v.G_OBJECTS, np.int64),
+    "string_slots": _Layout(v.G_STRINGS, np.int32),
+    "string_hash": _Layout(v.G_STRINGS, np.uint64),
+    "strings": _Layout(v.G_STRINGS, np.int64, 2),
+    "blob": _Layout(v.G_BLOB, np.uint8),
+    "frame_slots": _Layout(v.G_FRAMES, np.int32),
+    "frame_hash": _Layout(v.G_FRAMES, np.uint64),
+    "frames": _Layout(v.G_FRAMES, np.int64, 3),
+    "stack_slots": _Layout(v.G_STACKS, np.int32),
+    "stack_hash": _Layout(v.G_STACKS, np.uint64),
+    "stack_end": _Layout(v.G_STACKS, np.int64),
+    "stack_frames": _Layout(v.G_STACK_FRAMES, np.int32),
+    "pair_slots": _Layout(v.G_PAIRS, np.int32),
+    "pair_hash": _Layout(v.G_PAIRS, np.uint64),
+    "pairs": _Layout(v.G_PAIRS, np.int64, 2),
+    "events_wide": _Layout(v.G_EVENTS, np.int64, v.N_WIDE),
+    "events_narrow": _Layout(v.G_EVENTS, np.int32, v.N_EVENT - v.N_WIDE),
+    "blocks": _Layout(v.G_BLOCKS, np.int64, v.N_BLOCK),
+    "segments": _Layout(v.G_SEGMENTS, np.int64, v.N_SEGMENT),
+    "annotations": _Layout(v.G_ANNOTATIONS, np.int64, v.N_ANNOTATION),
+    "history": _Layout(v.G_HISTORY, np.int64, v.N_HISTORY),
+    "items": _Layout(v.G_ITEMS, np.int64, 5),
+    "spans": _Layout(v.G_SPANS, np.int64, 4),
+    "device_free": _Layout(v.G_OOM, np.int64, 2),
+    "forward": _Layout(v.G_FORWARD, np.int64, 2),
 }
-_CLEARED = {("work", "memo_tag")}  # T_UNSET is 0: what was never put must read as such
 _START = 256
 
 
@@ -229,77 +106,44 @@ def allocate(size: int) -> Buffers:
         v.G_OBJECTS: size // 64,
         v.G_MEMO: size // 64,
         v.G_BLOB: 2 * sum(map(len, v.KNOWN_STRINGS)),  # interned before the machine asks for room
-        v.G_STACK_FRAMES: 2 * v.STACK_LIMIT,  # this much is always asked for, see machine._room_for_items
+        v.G_STACK_FRAMES: 2 * v.STACK_LIMIT,  # this much is always asked for, see containers.room_for_items
     }
-    tables = {}
-    for table in Buffers.__annotations__:
-        kind = _tuple_type(table)
-        arrays = {}
-        for name in kind._fields:
-            if name.startswith("unknown"):
-                arrays[name] = np.zeros(v.U_LIMIT, np.int64)
-                continue
-            group, dtype = _LAYOUT[table, name]
-            capacity = max(_START, guess.get(group, 0))
-            if name == "slots":
-                arrays[name] = np.zeros(4 * _START, dtype)
-            else:
-                arrays[name] = np.zeros(capacity, dtype) if (table, name) in _CLEARED else np.empty(capacity, dtype)
-        tables[table] = kind(**arrays)
-    return Buffers(**tables)
+    arrays: dict[str, Array] = {"unknown": np.zeros((2, v.U_LIMIT), np.int64)}
+    for name, layout in _LAYOUT.items():
+        if name.endswith("_slots"):
+            arrays[name] = np.zeros(4 * _START, layout.dtype)
+        else:
+            arrays[name] = _empty(layout, max(_START, guess.get(layout.group, 0)))
+    return Buffers(**arrays)
 
 
 def grow(buffers: Buffers, group: int, needed: int, in_use: int) -> Buffers:
     """The same buffers with room for at least ``needed`` in one group; ``in_use`` are kept."""
-    tables = {}
-    for table in Buffers._fields:
-        old = getattr(buffers, table)
-        changed = {}
-        for name in old._fields:
-            if name.startswith("unknown") or _LAYOUT[table, name][0] != group:
-                continue
-            array = getattr(old, name)
-            if name == "slots":
-                changed[name] = _rehash(old.hash[:in_use], needed)
-            else:
-                changed[name] = _longer(array, needed, in_use, (table, name) in _CLEARED)
-        tables[table] = old._replace(**changed) if changed else old
-    return Buffers(**tables)
+    changed: dict[str, Array] = {}
+    for name, layout in _LAYOUT.items():
+        if layout.group != group:
+            continue
+        old = getattr(buffers, name)
+        if name.endswith("_slots"):
+            changed[name] = _rehashed(getattr(buffers, name.replace("_slots", "_hash"))[:in_use], 2 * needed)
+            continue
+        capacity = max(needed, old.shape[-1] + old.shape[-1] // 2)
+        changed[name] = _empty(layout, capacity)
+        changed[name][..., :in_use] = old[..., :in_use]
+    return buffers._replace(**changed)
 
 
-def used(table: Any, count: int) -> dict[str, Array]:
-    """The arrays of one table, cut to what is in use (views)."""
-    return {name: getattr(table, name)[:count] for name in table._fields}
+def _empty(layout: _Layout, capacity: int) -> Array:
+    shape = (layout.columns, capacity) if layout.columns else (capacity,)
+    return np.zeros(shape, layout.dtype) if layout.cleared else np.empty(shape, layout.dtype)
 
 
-def _tuple_type(table: str) -> Any:
-    return {
-        "work": Work,
-        "strings": StringTable,
-        "frames": FrameTable,
-        "stacks": StackTable,
-        "pairs": PairTable,
-        "events": EventRows,
-        "blocks": BlockRows,
-        "segments": SegmentRows,
-        "annotations": AnnotationRows,
-        "history": HistoryRows,
-        "rest": Rest,
-    }[table]
-
-
-def _longer(array: Array, needed: int, in_use: int, cleared: bool) -> Array:
-    capacity = max(needed, len(array) + len(array) // 2)
-    longer = np.zeros(capacity, array.dtype) if cleared else np.empty(capacity, array.dtype)
-    longer[:in_use] = array[:in_use]
-    return longer
-
-
-def _rehash(hashes: Array, needed: int) -> Array:
+def _rehashed(hashes: Array, entries: int) -> Array:
+    """Slots for twice ``entries``, with the ids of ``hashes`` in them."""
     from snapviz.snapshot.intern import fill_slots
 
     capacity = 4 * _START
-    while capacity < 4 * needed:
+    while capacity < 2 * entries:
         capacity *= 2
     slots = np.zeros(capacity, np.int32)
     fill_slots(slots, hashes)

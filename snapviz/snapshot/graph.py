@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from snapviz.errors import SnapshotError
 from snapviz.snapshot import columns as model
 from snapviz.snapshot import vocabulary as v
-from snapviz.snapshot.buffers import Buffers, used
+from snapviz.snapshot.buffers import Buffers
 from snapviz.snapshot.columns import ABSENT, HOST_DEVICE, Columns
 from snapviz.snapshot.rules import KNOWN_KEYS, ignored_key, ignored_value, next_address
 from snapviz.snapshot.settings import UNREADABLE, Plain
@@ -53,7 +54,7 @@ class _Graph:
         self.d = decoded
         self.b = decoded.buffers
         self.ignored: Counter[str] = Counter()
-        elements = int(self.b.rest.span_count[: decoded.in_use(v.G_SPANS)].sum())
+        elements = int(self.b.spans[3, : decoded.in_use(v.G_SPANS)].sum())
         self.budget = 4 * elements + 1024
         self._check_strings()
 
@@ -61,34 +62,33 @@ class _Graph:
 
     @cached_property
     def _span_order(self) -> tuple[Array, Array]:
-        owners = self.b.rest.span_list[: self.d.in_use(v.G_SPANS)]
+        owners = self.b.spans[0, : self.d.in_use(v.G_SPANS)]
         order = np.argsort(owners, kind="stable")
         return order, owners[order]
 
     @cached_property
     def _item_order(self) -> tuple[Array, Array]:
-        owners = self.b.rest.item_dict[: self.d.in_use(v.G_ITEMS)]
+        owners = self.b.items[0, : self.d.in_use(v.G_ITEMS)]
         order = np.argsort(owners, kind="stable")
         return order, owners[order]
 
     def kind(self, obj: int) -> int:
-        return int(self.b.work.objects[obj]) & v.OBJ_KIND
+        return int(self.b.objects[obj]) & v.OBJ_KIND
 
     def spans(self, obj: int) -> list[tuple[int, int, int]]:
         """(kind, first value, count) of every run of a list's elements."""
-        kind, reference = self.kind(obj), int(self.b.work.objects[obj]) >> v.OBJ_SHIFT
+        kind, reference = self.kind(obj), int(self.b.objects[obj]) >> v.OBJ_SHIFT
         if kind == v.K_STACK:
-            end = self.b.stacks.end
+            end = self.b.stack_end
             return [(v.K_FRAME, 0, int(end[reference]) - (int(end[reference - 1]) if reference else 0))]
         if kind == v.K_PAIR:
             return [(v.SPAN_SCALAR + v.T_INT, 0, 1), (v.SPAN_SCALAR + v.T_INT, 0, 1)]
         if kind != v.K_LIST:
             return []
         order, owners = self._span_order
-        rest = self.b.rest
         found = order[np.searchsorted(owners, obj) : np.searchsorted(owners, obj, side="right")]
-        self.spend(int(rest.span_count[found].sum()))
-        return [(int(rest.span_kind[i]), int(rest.span_value[i]), int(rest.span_count[i])) for i in found]
+        self.spend(int(self.b.spans[3, found].sum()))
+        return [(kind, first, count) for kind, first, count in self.b.spans[1:, found].T.tolist()]
 
     def spend(self, elements: int) -> None:
         self.budget -= elements
@@ -98,12 +98,8 @@ class _Graph:
     def pairs(self, obj: int) -> list[tuple[int, int, int, int]]:
         """(key tag, key, value tag, value) of a dict without a table."""
         order, owners = self._item_order
-        rest = self.b.rest
         found = order[np.searchsorted(owners, obj) : np.searchsorted(owners, obj, side="right")]
-        return [
-            (int(rest.item_key_tag[i]), int(rest.item_key[i]), int(rest.item_tag[i]), int(rest.item_value[i]))
-            for i in found
-        ]
+        return [(key_tag, key, tag, value) for key_tag, key, tag, value in self.b.items[1:, found].T.tolist()]
 
     def list_of(self, value: tuple[int, int] | None, where: str) -> list[tuple[int, int, int]]:
         """Runs of the list a key holds; none where the key is absent or None."""
@@ -124,11 +120,12 @@ class _Graph:
         settings = self._settings(top.get("allocator_settings"))
         annotations = self._annotations(top)
         self._count_unknown()
+        frames = self.b.frames[:, : self.d.in_use(v.G_FRAMES)]
         return Columns(
             strings=self._strings(),
-            frames=model.Frames(*(self._cut(self.b.frames, name, v.G_FRAMES) for name in ("name", "filename", "line"))),
+            frames=model.Frames(frames[0].astype(np.int32), frames[1].astype(np.int32), frames[2].copy()),
             stacks=self._stacks(),
-            pools=np.stack([self._cut(self.b.pairs, n, v.G_PAIRS) for n in ("first", "second")], axis=1),
+            pools=self.b.pairs[:, : self.d.in_use(v.G_PAIRS)].T.copy(),
             events=self._events(rows),
             trace_device=trace_device,
             trace_offsets=trace_offsets,
@@ -179,15 +176,19 @@ class _Graph:
                     continue
                 rows.append(np.arange(first, first + count))
                 devices += [device] * count
-        table = self.b.segments
         row = np.concatenate(rows) if rows else np.zeros(0, np.int64)
-        own = [max(int(table.device[r]), 0) if d is None else d for r, d in zip(row, devices, strict=True)]
-        blocks, offsets = self._blocks(table.blocks[row], row)
-        columns = {n: getattr(table, n)[row] for n in table._fields if n not in ("blocks", "device")}
-        segments = model.Segments(device=np.array(own, np.int32), **columns, block_offsets=offsets)
+        table = dict(_named(v.K_SEGMENT, self.b.segments[:, row]))
+        blocks, offsets = self._blocks(table.pop("blocks"), row)
+        own = [
+            max(int(found), 0) if given is None else given
+            for found, given in zip(table["device"], devices, strict=True)
+        ]
+        table["device"] = np.array(own, np.int32)
+        segments = model.Segments(**table, block_offsets=offsets)
         return segments, _with_addresses(blocks, segments)
 
     def _blocks(self, lists: Array, rows: Array) -> tuple[model.Blocks, Array]:
+        """The blocks of the lists of all segments, and where each segment's begin."""
         found, counts = [np.zeros(0, np.int64)], [0]
         for obj, row in zip(lists.tolist(), rows.tolist(), strict=True):
             before = len(found)
@@ -198,10 +199,9 @@ class _Graph:
                 else:
                     self.ignored["block without a state"] += count
             counts.append(sum(map(len, found[before:])))
-        row = np.concatenate(found)
-        return model.Blocks(**{n: getattr(self.b.blocks, n)[row] for n in self.b.blocks._fields}), np.cumsum(
-            counts, dtype=np.int64
-        )
+        table = dict(_named(v.K_BLOCK, self.b.blocks[:, np.concatenate(found)]))
+        del table["history"]
+        return model.Blocks(**table), np.cumsum(counts, dtype=np.int64)
 
     def _traces(self, top: dict[str, tuple[int, int]]) -> tuple[Array, Array, Array | slice]:
         """Device and extent of every trace, and the event rows in that order (a slice where it can be)."""
@@ -236,17 +236,14 @@ class _Graph:
         return inner
 
     def _events(self, rows: Array | slice) -> model.Events:
-        whole = used(self.b.events, self.d.in_use(v.G_EVENTS))
-        return model.Events(**{name: array[rows] for name, array in whole.items()})
+        count = self.d.in_use(v.G_EVENTS)
+        table = [*self.b.events_wide[:, :count], *self.b.events_narrow[:, :count]]
+        return model.Events(**dict(_named(v.K_EVENT, [column[rows] for column in table])))
 
     def _sparse(self, rows: Array | slice) -> model.Sparse:
-        rest = self.b.rest
-        oom, forward = self.d.in_use(v.G_OOM), self.d.in_use(v.G_FORWARD)
-        keys, values = _last_of_each(rest.oom_event[:oom], rest.oom_device_free[:oom])
-        oom_event, oom_value = _reindex(keys, values, rows)
-        keys, values = _last_of_each(rest.forward_event[:forward], rest.forward_stack[:forward])
-        forward_event, forward_stack = _reindex(keys, values, rows)
-        return model.Sparse(oom_event, oom_value, forward_event, forward_stack.astype(np.int32))
+        oom = _reindex(*_last_of_each(self.b.device_free[:, : self.d.in_use(v.G_OOM)]), rows)
+        forward = _reindex(*_last_of_each(self.b.forward[:, : self.d.in_use(v.G_FORWARD)]), rows)
+        return model.Sparse(*oom, forward[0], forward[1].astype(np.int32))
 
     def _annotations(self, top: dict[str, tuple[int, int]]) -> model.Annotations:
         ranges = []
@@ -255,31 +252,26 @@ class _Graph:
                 ranges.append((first, first + count))
             else:
                 self.ignored["annotation without a stage"] += count
-        rows = _join(ranges)
-        whole = used(self.b.annotations, self.d.in_use(v.G_ANNOTATIONS))
-        return model.Annotations(**{name: array[rows] for name, array in whole.items()})
+        table = self.b.annotations[:, : self.d.in_use(v.G_ANNOTATIONS)][:, _join(ranges)]
+        return model.Annotations(**dict(_named(v.K_ANNOTATION, table)))
 
     def _strings(self) -> model.Strings:
         count, size = self.d.in_use(v.G_STRINGS), self.d.in_use(v.G_BLOB)
         offsets = np.zeros(count + 1, np.int64)
-        offsets[1:] = self.b.strings.end[:count]
-        return model.Strings(self.b.strings.blob[:size], offsets)
+        offsets[1:] = self.b.strings[0, :count]
+        return model.Strings(self.b.blob[:size], offsets)
 
     def _stacks(self) -> model.Stacks:
         count = self.d.in_use(v.G_STACKS)
         offsets = np.zeros(count + 1, np.int64)
-        offsets[1:] = self.b.stacks.end[:count]
-        return model.Stacks(offsets, self.b.stacks.frames[: self.d.in_use(v.G_STACK_FRAMES)])
-
-    def _cut(self, table: Any, name: str, group: int) -> Array:
-        array: Array = getattr(table, name)[: self.d.in_use(group)]
-        return array
+        offsets[1:] = self.b.stack_end[:count]
+        return model.Stacks(offsets, self.b.stack_frames[: self.d.in_use(v.G_STACK_FRAMES)])
 
     # Words
 
     def _raw(self, string: int) -> bytes:
-        end = self.b.strings.end
-        return bytes(self.b.strings.blob[int(end[string - 1]) if string else 0 : int(end[string])].tobytes())
+        start = int(self.b.strings[0, string - 1]) if string else 0
+        return self.b.blob[start : int(self.b.strings[0, string])].tobytes()
 
     def _text(self, string: int) -> str:
         return self._raw(string).decode("utf-8", "replace")
@@ -287,7 +279,7 @@ class _Graph:
     def _check_strings(self) -> None:
         """Every string is UTF-8: the whole is, and none begins inside a character."""
         count = self.d.in_use(v.G_STRINGS)
-        ends, blob = self.b.strings.end[:count], self.b.strings.blob[: self.d.in_use(v.G_BLOB)]
+        ends, blob = self.b.strings[0, :count], self.b.blob[: self.d.in_use(v.G_BLOB)]
         starts = np.concatenate([[0], ends[:-1]])
         nonempty = starts < ends
         inside = blob[starts[nonempty]] & 0xC0 == 0x80
@@ -299,7 +291,7 @@ class _Graph:
             bad = int(broken[0])
         except UnicodeDecodeError as error:
             bad = int(np.searchsorted(ends, error.start, side="right"))
-        raise SnapshotError("a string that is not UTF-8", offset=int(self.b.strings.where[bad]))
+        raise SnapshotError("a string that is not UTF-8", offset=int(self.b.strings[1, bad]))
 
     def _settings(self, value: tuple[int, int] | None) -> dict[str, Any]:
         if value is None or value[0] == v.T_NONE:
@@ -311,29 +303,28 @@ class _Graph:
     def _children(self, value: tuple[int, int]) -> Any:
         """One step into a value: a scalar, or its children for ``Plain`` to go on with."""
         tag, x = value
-        if tag == v.T_STR:
-            return self._text(x)
-        if tag in (v.T_INT, v.T_BOOL, v.T_NONE):
-            return {v.T_INT: x, v.T_BOOL: bool(x), v.T_NONE: None}[tag]
-        if tag == v.T_FLOAT:
-            return struct.unpack(">d", struct.pack(">q", x))[0]
         if tag != v.T_OBJ:
-            return UNREADABLE
+            return self._scalar(tag, x)
         kind = self.kind(x)
         if kind in (v.K_DICT, v.K_NEW_DICT):
             return {self._text(k): (t, y) for kt, k, t, y in self.pairs(x) if kt == v.T_STR}
         if kind == v.K_PAIR:
-            pair = int(self.b.work.objects[x]) >> v.OBJ_SHIFT
-            return [(v.T_INT, int(self.b.pairs.first[pair])), (v.T_INT, int(self.b.pairs.second[pair]))]
+            pair = int(self.b.objects[x]) >> v.OBJ_SHIFT
+            return [(v.T_INT, value) for value in self.b.pairs[:, pair].tolist()]
         if kind in _LISTS and kind != v.K_STACK:
             return [(k - v.SPAN_SCALAR if k >= v.SPAN_SCALAR else v.T_OBJ, f) for k, f, _ in self.spans(x)]
         return UNREADABLE
 
+    def _scalar(self, tag: int, x: int) -> Any:
+        if tag == v.T_STR:
+            return self._text(x)
+        if tag == v.T_FLOAT:
+            return struct.unpack(">d", struct.pack(">q", x))[0]
+        return {v.T_INT: x, v.T_BOOL: bool(x), v.T_NONE: None}.get(tag, UNREADABLE)
+
     def _count_unknown(self) -> None:
-        rest = self.b.rest
-        for i in range(int(self.d.st[v.ST_UNKNOWN])):
-            kind, key = int(rest.unknown_key[i]) >> 32, int(rest.unknown_key[i]) & 0xFFFFFFFF
-            self.ignored[self._unknown_words(kind, key)] += int(rest.unknown_count[i])
+        for word, times in self.b.unknown[:, : int(self.d.st[v.ST_UNKNOWN])].T.tolist():
+            self.ignored[self._unknown_words(word >> 32, word & 0xFFFFFFFF)] += times
         if self.d.st[v.ST_UNKNOWN_MORE]:
             self.ignored["other unknown keys and values"] += int(self.d.st[v.ST_UNKNOWN_MORE])
 
@@ -368,11 +359,19 @@ def _join(ranges: list[tuple[int, int]]) -> Array | slice:
     return np.concatenate([np.arange(first, last) for first, last in merged])
 
 
-def _last_of_each(keys: Array, values: Array) -> tuple[Array, Array]:
-    """A key written twice into one dict holds its last value."""
-    if len(keys) < 2:
-        return keys, values
-    last = np.append(keys[1:] != keys[:-1], True)
+def _named(kind: int, table: Any) -> Iterator[tuple[str, Array]]:
+    """Columns of one kind of row by name, in the width that the column model declares."""
+    model_of = {v.K_EVENT: model.Events, v.K_BLOCK: model.Blocks, v.K_SEGMENT: model.Segments}
+    declared = model_of.get(kind, model.Annotations).__annotations__
+    widths = {"Int8": np.int8, "Int32": np.int32}
+    for (_, name, _), column in zip(v.COLUMNS[kind], table, strict=True):
+        yield name, column.astype(widths.get(declared.get(name, ""), np.int64), copy=False)
+
+
+def _last_of_each(pairs: Array) -> tuple[Array, Array]:
+    """Keys and values of [2, n]; a key written twice into one dict holds its last value."""
+    keys, values = pairs
+    last = np.append(keys[1:] != keys[:-1], True)[: len(keys)]
     return keys[last], values[last]
 
 

@@ -49,7 +49,7 @@ def fill_slots(slots, hashes):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def intern_string(data, start, length, seed, table, count, blob_used):  # type: ignore[no-untyped-def]
+def intern_string(data, start, length, seed, slots, hashes, strings, blob, count, blob_used):  # type: ignore[no-untyped-def]
     """Id of ``data[start:start + length]``; equals ``count`` where it is new and was added."""
     h = _combine(uint64(seed), length)
     word = uint64(0)
@@ -59,70 +59,68 @@ def intern_string(data, start, length, seed, table, count, blob_used):  # type: 
             h = _combine(h, word)
             word = uint64(0)
     h = _combine(h, word)
-    mask = uint64(len(table.slots) - 1)
+    mask = uint64(len(slots) - 1)
     at = h & mask
-    while table.slots[at] != 0:
-        found = table.slots[at] - 1
-        if table.hash[found] == h:
-            begin = table.end[found - 1] if found > 0 else 0
-            if table.end[found] - begin == length:
+    while slots[at] != 0:
+        found = slots[at] - 1
+        if hashes[found] == h:
+            begin = strings[0, found - 1] if found > 0 else 0
+            if strings[0, found] - begin == length:
                 same = True
                 for i in range(length):
-                    if table.blob[begin + i] != data[start + i]:
+                    if blob[begin + i] != data[start + i]:
                         same = False
                         break
                 if same:
                     return found
         at = (at + uint64(1)) & mask
-    table.slots[at] = count + 1
-    table.hash[count] = h
-    table.where[count] = start
+    slots[at] = count + 1
+    hashes[count] = h
+    strings[1, count] = start
     for i in range(length):
-        table.blob[blob_used + i] = data[start + i]
-    table.end[count] = blob_used + length
+        blob[blob_used + i] = data[start + i]
+    strings[0, count] = blob_used + length
     return count
 
 
 @inlined
-def intern_frame(name, filename, line, seed, table, count):  # type: ignore[no-untyped-def]
-    """Id of a frame; equals ``count`` where it is new and was added."""
+def intern_frame(seed, slots, hashes, frames, count):  # type: ignore[no-untyped-def]
+    """Id of the frame whose values were laid in row ``count``; equals ``count`` where it is new."""
+    name, filename, line = frames[0, count], frames[1, count], frames[2, count]
     h = _combine(_combine(_combine(uint64(seed), name), filename), line)
-    mask = uint64(len(table.slots) - 1)
+    mask = uint64(len(slots) - 1)
     at = h & mask
-    while table.slots[at] != 0:
-        found = table.slots[at] - 1
-        if table.name[found] == name and table.filename[found] == filename and table.line[found] == line:
+    while slots[at] != 0:
+        found = slots[at] - 1
+        if frames[0, found] == name and frames[1, found] == filename and frames[2, found] == line:
             return found
         at = (at + uint64(1)) & mask
-    table.slots[at] = count + 1
-    table.hash[count] = h
-    table.name[count] = name
-    table.filename[count] = filename
-    table.line[count] = line
+    slots[at] = count + 1
+    hashes[count] = h
     return count
 
 
 @inlined
-def intern_pair(first, second, seed, table, count):  # type: ignore[no-untyped-def]
+def intern_pair(first, second, seed, slots, hashes, pairs, count):  # type: ignore[no-untyped-def]
     """Id of a pair of integers; equals ``count`` where it is new and was added."""
     h = _combine(_combine(uint64(seed), first), second)
-    mask = uint64(len(table.slots) - 1)
+    mask = uint64(len(slots) - 1)
     at = h & mask
-    while table.slots[at] != 0:
-        found = table.slots[at] - 1
-        if table.first[found] == first and table.second[found] == second:
+    while slots[at] != 0:
+        found = slots[at] - 1
+        if pairs[0, found] == first and pairs[1, found] == second:
             return found
         at = (at + uint64(1)) & mask
-    table.slots[at] = count + 1
-    table.hash[count] = h
-    table.first[count] = first
-    table.second[count] = second
+    slots[at] = count + 1
+    hashes[count] = h
+    pairs[0, count] = first
+    pairs[1, count] = second
     return count
 
 
 @inlined
-def intern_stack(begin, length, seed, table, count):  # type: ignore[no-untyped-def]
-    """Id of the stack whose frames were laid, tentatively, at ``table.frames[begin:]``.
+def intern_stack(begin, length, seed, slots, hashes, ends, frames, count):  # type: ignore[no-untyped-def]
+    """Id of the stack whose frames were laid, tentatively, at ``frames[begin:]``.
 
     ``begin`` is the end of what is in use; the id equals ``count`` where the stack is new, and then
     its frames stay where they were laid.
@@ -130,23 +128,23 @@ def intern_stack(begin, length, seed, table, count):  # type: ignore[no-untyped-
     h = _combine(uint64(seed), length)
     laid = uint64(begin)
     for i in range(uint64(length)):  # one multiplication a frame: this is where decoding spends its time
-        h = (((h << _S29) | (h >> _S35)) ^ uint64(table.frames[laid + i])) * _M1
+        h = (((h << _S29) | (h >> _S35)) ^ uint64(frames[laid + i])) * _M1
     h = _mix(h)
-    mask = uint64(len(table.slots) - 1)
+    mask = uint64(len(slots) - 1)
     at = h & mask
-    while table.slots[at] != 0:
-        found = table.slots[at] - 1
-        if table.hash[found] == h:
-            start = table.end[found - 1] if found > 0 else 0
-            if table.end[found] - start == length:
+    while slots[at] != 0:
+        found = slots[at] - 1
+        if hashes[found] == h:
+            start = ends[found - 1] if found > 0 else 0
+            if ends[found] - start == length:
                 old = uint64(start)
                 differs = np.int32(0)
                 for i in range(uint64(length)):  # no early exit, so that it becomes vector code
-                    differs |= table.frames[old + i] ^ table.frames[laid + i]
+                    differs |= frames[old + i] ^ frames[laid + i]
                 if differs == 0:
                     return found
         at = (at + uint64(1)) & mask
-    table.slots[at] = count + 1
-    table.hash[count] = h
-    table.end[count] = begin + length
+    slots[at] = count + 1
+    hashes[count] = h
+    ends[count] = begin + length
     return count

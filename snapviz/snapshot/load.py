@@ -68,7 +68,8 @@ def load_columns(path: str | os.PathLike[str], cache: Cache, progress: Progress 
         kept = cache.get(source.identity, "columns", _VERSION)
         if kept:
             columns = _unpacked(*kept)
-            return Loaded(source.path, columns, source.identity, cache, True)
+            if _plausible(columns):
+                return Loaded(source.path, columns, source.identity, cache, True)
         columns = _decoded(source, progress)
         source.verify_unchanged()
         cache.put(source.identity, "columns", _VERSION, *_packed(columns))
@@ -116,3 +117,34 @@ def _unpacked(header: Mapping[str, Any], arrays: Arrays) -> Columns:
     tables = {t: kind(**{f.name: arrays[f"{t}.{f.name}"] for f in fields(kind)}) for t, kind in _TABLES.items()}
     loose: dict[str, np.ndarray[Any, Any]] = {name: arrays[name] for name in _LOOSE}
     return Columns(**tables, **loose, **{name: header[name] for name in _HEADER})  # type: ignore[arg-type]
+
+
+def _plausible(columns: Columns) -> bool:
+    """Whether every id that leads somewhere leads into its table.
+
+    The cache's hashes say that an entry is what was written, not that it was snapviz who wrote it;
+    compiled code follows these ids without looking.
+    """
+    ids = (
+        (columns.stacks.frames, len(columns.frames.line)),
+        (columns.events.stack, len(columns.stacks)),
+        (columns.blocks.stack, len(columns.stacks)),
+        (columns.events.pool, len(columns.pools)),
+        (columns.frames.name, len(columns.strings)),
+        (columns.frames.filename, len(columns.strings)),
+    )
+    offsets = (
+        (columns.strings.offsets, len(columns.strings.blob)),
+        (columns.stacks.offsets, len(columns.stacks.frames)),
+        (columns.trace_offsets, len(columns.events)),
+        (columns.segments.block_offsets, len(columns.blocks)),
+    )
+    same_length = all(
+        len({len(array) for name, array in table.arrays() if name != "block_offsets"}) == 1
+        for table in (columns.events, columns.segments, columns.blocks, columns.frames)
+    )
+    return (
+        same_length
+        and all(int(values.max(initial=-1)) < count and int(values.min(initial=0)) >= -1 for values, count in ids)
+        and all(len(o) and o[0] == 0 and o[-1] == end and bool((np.diff(o) >= 0).all()) for o, end in offsets)
+    )

@@ -1,397 +1,285 @@
 """Closing a dict: the pickle machine's pairs become a row of the table they belong to (numba).
 
-A dict is recognised by the key only its kind has: ``action`` an event, ``blocks`` a segment,
-``state`` a block, ``stage`` an annotation, ``filename`` a frame, ``real_size`` an entry of torch
-2.0's history. Any other is kept as items. Legend: ``m`` the first pair's slot on the stack, ``sp``
-one past the last value; ``st`` the machine's registers (vocabulary.ST_*).
-
-Every function returns 0, or a vocabulary.R_* code with details in ``st``.
+A dict is recognised by the key only its kind has (vocabulary.TELLING); any other is kept as items.
+What each key means is data (layout); here is only how a value is read and where it goes. Legend:
+``m`` the first pair's slot on the stack, ``sp`` one past the last value; ``st`` the machine's
+registers (vocabulary.ST_*).
 """
 
 from __future__ import annotations
 
-from numba import int64
+from numba import int64, uint64
 
 from snapviz.snapshot import vocabulary as v
 from snapviz.snapshot.columns import ABSENT
-from snapviz.snapshot.fields import BAD, integer, note_unknown, pool_of, stack_of, string, unknown_key, wrong_type
-from snapviz.snapshot.intern import intern_frame
+from snapviz.snapshot.intern import intern_frame, intern_stack
 from snapviz.snapshot.jit import inlined
-from snapviz.snapshot.rules import ACTION_CODES, BLOCK_STATE_CODES, STAGE_CODES
+from snapviz.snapshot.layout import CODES, COLUMN, FORMAT, RANK
 
-__all__ = ["close_dict", "dict_kind"]
+__all__ = ["close_dict"]
 
 _USED = v.ST_USED
-_FIRST_ACTION = v.KNOWN_STRINGS["alloc"]
-_LAST_ACTION = _FIRST_ACTION + len(ACTION_CODES) - 1
-_FIRST_STATE = v.KNOWN_STRINGS["inactive"]
-_STATES = tuple(BLOCK_STATE_CODES.values())
-_START = v.KNOWN_STRINGS["START"]
-_END = v.KNOWN_STRINGS["END"]
-
-# The code of an action is its place after "alloc": the two tables must keep one order.
-assert [v.KNOWN_STRINGS[name] - _FIRST_ACTION + 1 for name in ACTION_CODES] == list(ACTION_CODES.values())
-assert [v.KNOWN_STRINGS[name] - _FIRST_STATE for name in BLOCK_STATE_CODES] == list(range(len(_STATES)))
-assert (STAGE_CODES["START"], STAGE_CODES["END"]) == (0, 1)
+_BAD = -(1 << 62)  # no value: no address, size or time can be it
+_KINDS = tuple(v.TELLING.values())
+_UNKNOWN_CODE = (0, 0, 2)  # an action, state or stage that is none of ours
+_UNKNOWN_WORD = (v.U_ACTION, v.U_STATE, v.U_STAGE)
 
 
 @inlined
-def dict_kind(work, m, sp):  # type: ignore[no-untyped-def]
+def _dict_kind(stack_tag, stack_value, m, sp):  # type: ignore[no-untyped-def]
     """The row kind that a dict's keys make it, or K_DICT."""
-    kind = v.K_DICT
-    rank = 99
+    best = len(_KINDS)
     for i in range(m, sp, 2):
-        if work.stack_tag[i] != v.T_STR:
-            continue
-        key = work.stack_value[i]
-        if key == v.S_ACTION:
-            return v.K_EVENT
-        if key == v.S_BLOCKS and rank > 1:
-            kind, rank = v.K_SEGMENT, 1
-        elif key == v.S_STATE and rank > 2:
-            kind, rank = v.K_BLOCK, 2
-        elif key == v.S_STAGE and rank > 3:
-            kind, rank = v.K_ANNOTATION, 3
-        elif key == v.S_FILENAME and rank > 4:
-            kind, rank = v.K_FRAME, 4
-        elif key == v.S_REAL_SIZE and rank > 5:
-            kind, rank = v.K_HISTORY, 5
-    return kind
+        key = stack_value[i]
+        if stack_tag[i] == v.T_STR and key < v.N_KNOWN and RANK[key] < best:
+            best = RANK[key]
+            if best == 0:
+                break
+    return _KINDS[best] if best < len(_KINDS) else v.K_DICT
 
 
 @inlined
-def _event(buffers, st, m, sp, row):  # type: ignore[no-untyped-def]
-    work, events, rest = buffers.work, buffers.events, buffers.rest
-    for i in range(m, sp, 2):
-        key = work.stack_value[i] if work.stack_tag[i] == v.T_STR else int64(-1)
-        x = int64(0)
-        if key == v.S_ACTION:
-            x = string(work, i + 1, v.K_EVENT, st, True)
-            if x >= _FIRST_ACTION and x <= _LAST_ACTION:
-                events.action[row] = x - _FIRST_ACTION + 1
-            elif x != BAD:
-                note_unknown(rest, st, v.U_ACTION, x)
-                events.action[row] = 0
-        elif key == v.S_ADDR:
-            x = integer(work, i + 1, v.K_EVENT, st)
-            events.addr[row] = x
-        elif key == v.S_SIZE:
-            x = integer(work, i + 1, v.K_EVENT, st)
-            events.size[row] = x
-        elif key == v.S_STREAM:
-            x = integer(work, i + 1, v.K_EVENT, st)
-            events.stream[row] = x
-        elif key == v.S_TIME_US:
-            x = integer(work, i + 1, v.K_EVENT, st)
-            events.time_us[row] = x
-        elif key == v.S_FRAMES:
-            x = stack_of(work, buffers.stacks, i + 1, v.K_EVENT, st)
-            events.stack[row] = x if x != BAD else 0
-        elif key == v.S_POOL_ID:
-            events.pool[row] = pool_of(work, rest, i + 1, st)
-        elif key == v.S_USER_METADATA:
-            x = string(work, i + 1, v.K_EVENT, st, False)
-            events.user_metadata[row] = x if x != BAD else 0
-        elif key == v.S_COMPILE_CONTEXT:
-            x = string(work, i + 1, v.K_EVENT, st, False)
-            events.compile_context[row] = x if x != BAD else 0
-        elif key == v.S_DEVICE_FREE:
-            x = integer(work, i + 1, v.K_EVENT, st)
-            if x != ABSENT and x != BAD:
-                at = st[_USED + v.G_OOM]
-                rest.oom_event[at] = row
-                rest.oom_device_free[at] = x
-                st[_USED + v.G_OOM] += 1
-        elif key == v.S_FORWARD_FRAMES:
-            x = stack_of(work, buffers.stacks, i + 1, v.K_EVENT, st)
-            if x != ABSENT and x != BAD:
-                at = st[_USED + v.G_FORWARD]
-                rest.forward_event[at] = row
-                rest.forward_stack[at] = x
-                st[_USED + v.G_FORWARD] += 1
-        else:
-            unknown_key(work, rest, i, v.K_EVENT, st)
-        if x == BAD:
-            return v.R_TYPE
-    return 0
+def _note_unknown(unknown, st, kind, key):  # type: ignore[no-untyped-def]
+    """Counts something not understood; beyond U_LIMIT distinct ones, only how many more."""
+    word = (int64(kind) << 32) | key
+    known = st[v.ST_UNKNOWN]
+    for i in range(known):
+        if unknown[0, i] == word:
+            unknown[1, i] += 1
+            return
+    if known == v.U_LIMIT:
+        st[v.ST_UNKNOWN_MORE] += 1
+        return
+    unknown[0, known] = word
+    unknown[1, known] = 1
+    st[v.ST_UNKNOWN] += 1
 
 
 @inlined
-def _segment(buffers, st, m, sp, row):  # type: ignore[no-untyped-def]
-    work, segments, rest = buffers.work, buffers.segments, buffers.rest
-    for i in range(m, sp, 2):
-        key = work.stack_value[i] if work.stack_tag[i] == v.T_STR else int64(-1)
-        x = int64(0)
-        if key == v.S_DEVICE:
-            x = integer(work, i + 1, v.K_SEGMENT, st)
-            segments.device[row] = x if x != BAD else 0
-        elif key == v.S_ADDRESS:
-            x = integer(work, i + 1, v.K_SEGMENT, st)
-            segments.address[row] = x
-        elif key == v.S_TOTAL_SIZE:
-            x = integer(work, i + 1, v.K_SEGMENT, st)
-            segments.total_size[row] = x
-        elif key == v.S_ALLOCATED_SIZE:
-            x = integer(work, i + 1, v.K_SEGMENT, st)
-            segments.allocated_size[row] = x
-        elif key == v.S_ACTIVE_SIZE:
-            x = integer(work, i + 1, v.K_SEGMENT, st)
-            segments.active_size[row] = x
-        elif key == v.S_REQUESTED_SIZE:
-            x = integer(work, i + 1, v.K_SEGMENT, st)
-            segments.requested_size[row] = x
-        elif key == v.S_STREAM:
-            x = integer(work, i + 1, v.K_SEGMENT, st)
-            segments.stream[row] = x
-        elif key == v.S_SEGMENT_TYPE:
-            x = string(work, i + 1, v.K_SEGMENT, st, False)
-            segments.segment_type[row] = x if x != BAD else 0
-        elif key == v.S_SEGMENT_POOL_ID:
-            segments.pool[row] = pool_of(work, rest, i + 1, st)
-        elif key == v.S_IS_EXPANDABLE:
-            x = integer(work, i + 1, v.K_SEGMENT, st)
-            segments.is_expandable[row] = (1 if x != 0 else 0) if x != ABSENT else ABSENT
-        elif key == v.S_FRAMES:
-            x = stack_of(work, buffers.stacks, i + 1, v.K_SEGMENT, st)
-            segments.stack[row] = x if x != BAD else 0
-        elif key == v.S_BLOCKS:
-            if work.stack_tag[i + 1] == v.T_OBJ:
-                segments.blocks[row] = work.stack_value[i + 1]
-            elif work.stack_tag[i + 1] == v.T_NONE:
-                segments.blocks[row] = ABSENT
-            else:
-                x = wrong_type(st, v.K_SEGMENT, key, work.stack_tag[i + 1])
-        else:
-            unknown_key(work, rest, i, v.K_SEGMENT, st)
-        if x == BAD:
-            return v.R_TYPE
-    return 0
+def _stack(b, st, obj):  # type: ignore[no-untyped-def]
+    """The id of a list of frames, _BAD where the container is none."""
+    word = b.objects[obj]
+    b.objects[obj] = word | v.OBJ_USED
+    if word & v.OBJ_KIND == v.K_STACK:
+        return word >> v.OBJ_SHIFT
+    if word & v.OBJ_KIND != v.K_NEW_LIST:
+        return int64(_BAD)
+    count = st[_USED + v.G_STACKS]
+    begin = st[_USED + v.G_STACK_FRAMES]
+    found = int64(
+        intern_stack(begin, 0, st[v.ST_SEED], b.stack_slots, b.stack_hash, b.stack_end, b.stack_frames, count)
+    )
+    if found == count:
+        st[_USED + v.G_STACKS] += 1
+    return found
 
 
 @inlined
-def _newest_history(work, rest, history, i):  # type: ignore[no-untyped-def]
-    """Row of the first entry of the list in slot ``i``, ABSENT where it has none."""
-    word = work.objects[work.stack_value[i]]
-    if word & v.OBJ_KIND == v.K_LIST and rest.span_kind[word >> v.OBJ_SHIFT] == v.K_HISTORY:
-        work.objects[work.stack_value[i]] = word | v.OBJ_USED
-        return rest.span_value[word >> v.OBJ_SHIFT]
+def _pool(objects, unknown, st, tag, obj):  # type: ignore[no-untyped-def]
+    """The id of a pair; ABSENT, and counted, for anything else."""
+    if tag == v.T_OBJ:
+        word = objects[obj]
+        if word & v.OBJ_KIND == v.K_PAIR:
+            objects[obj] = word | v.OBJ_USED
+            return word >> v.OBJ_SHIFT
+    _note_unknown(unknown, st, v.U_POOL, 0)
     return int64(ABSENT)
 
 
 @inlined
-def _block(buffers, st, m, sp, row):  # type: ignore[no-untyped-def]
-    work, blocks, rest = buffers.work, buffers.blocks, buffers.rest
-    newest = int64(ABSENT)
-    for i in range(m, sp, 2):
-        key = work.stack_value[i] if work.stack_tag[i] == v.T_STR else int64(-1)
-        x = int64(0)
-        if key == v.S_STATE:
-            x = string(work, i + 1, v.K_BLOCK, st, True)
-            if x >= _FIRST_STATE and x < _FIRST_STATE + len(_STATES):
-                blocks.state[row] = _STATES[x - _FIRST_STATE]
-            elif x != BAD:
-                note_unknown(rest, st, v.U_STATE, x)
-                blocks.state[row] = 0
-        elif key == v.S_ADDRESS:
-            x = integer(work, i + 1, v.K_BLOCK, st)
-            blocks.address[row] = x
-        elif key == v.S_SIZE:
-            x = integer(work, i + 1, v.K_BLOCK, st)
-            blocks.size[row] = x
-        elif key == v.S_REQUESTED_SIZE:
-            x = integer(work, i + 1, v.K_BLOCK, st)
-            blocks.requested_size[row] = x
-        elif key == v.S_FRAMES:
-            x = stack_of(work, buffers.stacks, i + 1, v.K_BLOCK, st)
-            blocks.stack[row] = x if x != BAD else 0
-        elif key == v.S_HISTORY:
-            if work.stack_tag[i + 1] == v.T_OBJ:
-                newest = _newest_history(work, rest, buffers.history, i + 1)
-            elif work.stack_tag[i + 1] != v.T_NONE:
-                x = wrong_type(st, v.K_BLOCK, key, work.stack_tag[i + 1])
-        else:
-            unknown_key(work, rest, i, v.K_BLOCK, st)
-        if x == BAD:
-            return v.R_TYPE
-    if newest != ABSENT:
-        if blocks.requested_size[row] == ABSENT:
-            blocks.requested_size[row] = buffers.history.real_size[newest]
-        if blocks.stack[row] == ABSENT:
-            blocks.stack[row] = buffers.history.stack[newest]
-    return 0
+def _newest(objects, spans, obj):  # type: ignore[no-untyped-def]
+    """Row of the first entry of torch 2.0's ``history``, which is the newest; ABSENT where it has none."""
+    word = objects[obj]
+    if word & v.OBJ_KIND == v.K_LIST and spans[1, word >> v.OBJ_SHIFT] == v.K_HISTORY:
+        objects[obj] = word | v.OBJ_USED
+        return spans[2, word >> v.OBJ_SHIFT]
+    return int64(ABSENT)
 
 
 @inlined
-def _annotation(buffers, st, m, sp, row):  # type: ignore[no-untyped-def]
-    work, annotations, rest = buffers.work, buffers.annotations, buffers.rest
-    for i in range(m, sp, 2):
-        key = work.stack_value[i] if work.stack_tag[i] == v.T_STR else int64(-1)
-        x = int64(0)
-        if key == v.S_NAME:
-            x = string(work, i + 1, v.K_ANNOTATION, st, False)
-            annotations.name[row] = x if x != BAD else 0
-        elif key == v.S_STAGE:
-            x = string(work, i + 1, v.K_ANNOTATION, st, True)
-            if x == _START or x == _END:
-                annotations.stage[row] = 0 if x == _START else 1
-            elif x != BAD:
-                note_unknown(rest, st, v.U_STAGE, x)
-                annotations.stage[row] = 2
-        elif key == v.S_DEVICE:
-            x = integer(work, i + 1, v.K_ANNOTATION, st)
-            annotations.device[row] = x if x != BAD else 0
-        elif key == v.S_TIME_US:
-            x = integer(work, i + 1, v.K_ANNOTATION, st)
-            annotations.time_us[row] = x
-        else:
-            unknown_key(work, rest, i, v.K_ANNOTATION, st)
-        if x == BAD:
-            return v.R_TYPE
-    return 0
+def _coded(unknown, st, which, string):  # type: ignore[no-untyped-def]
+    code = CODES[which, string] if string < v.N_KNOWN else int64(-1)
+    if code >= 0:
+        return code
+    _note_unknown(unknown, st, _UNKNOWN_WORD[which], string)
+    return int64(_UNKNOWN_CODE[which])
 
 
 @inlined
-def _frame(buffers, st, m, sp, obj):  # type: ignore[no-untyped-def]
-    work, rest = buffers.work, buffers.rest
-    name, filename, line = int64(ABSENT), int64(ABSENT), int64(ABSENT)
-    for i in range(m, sp, 2):
-        key = work.stack_value[i] if work.stack_tag[i] == v.T_STR else int64(-1)
-        x = int64(0)
-        if key == v.S_NAME:
-            x = name = string(work, i + 1, v.K_FRAME, st, False)
-        elif key == v.S_FILENAME:
-            x = filename = string(work, i + 1, v.K_FRAME, st, False)
-        elif key == v.S_LINE:
-            x = line = integer(work, i + 1, v.K_FRAME, st)
-        else:
-            unknown_key(work, rest, i, v.K_FRAME, st)
-        if x == BAD:
-            return v.R_TYPE
-    count = st[_USED + v.G_FRAMES]
-    found = int64(intern_frame(name, filename, line, st[v.ST_SEED], buffers.frames, count))
-    if found == count:
-        st[_USED + v.G_FRAMES] += 1
-    work.objects[obj] = found << v.OBJ_SHIFT | v.K_FRAME
-    return 0
+def _value(b, st, form, tag, x):  # type: ignore[no-untyped-def]
+    """A column's value from what a slot holds; _BAD where it has another type."""
+    coded = form - v.F_ACTION
+    if tag == v.T_NONE:
+        return int64(_BAD) if coded >= 0 and coded < 3 else int64(ABSENT)
+    if form == v.F_INT or form == v.F_FLAG or form == v.F_DEVICE_FREE:
+        if tag != v.T_INT and tag != v.T_BOOL:
+            return int64(_BAD)
+        return int64(1 if x != 0 else 0) if form == v.F_FLAG else x
+    if form == v.F_STRING:
+        return x if tag == v.T_STR else int64(_BAD)
+    if form == v.F_POOL:
+        return _pool(b.objects, b.unknown, st, tag, x)
+    if coded >= 0 and coded < 3:
+        return _coded(b.unknown, st, coded, x) if tag == v.T_STR else int64(_BAD)
+    if tag != v.T_OBJ:
+        return int64(_BAD)
+    if form == v.F_LIST:
+        return x
+    if form == v.F_HISTORY:
+        return _newest(b.objects, b.spans, x)
+    return _stack(b, st, x)  # F_STACK, F_FORWARD
 
 
 @inlined
-def _history(buffers, st, m, sp, row):  # type: ignore[no-untyped-def]
-    work, history, rest = buffers.work, buffers.history, buffers.rest
-    for i in range(m, sp, 2):
-        key = work.stack_value[i] if work.stack_tag[i] == v.T_STR else int64(-1)
-        x = int64(0)
-        if key == v.S_REAL_SIZE:
-            x = integer(work, i + 1, v.K_HISTORY, st)
-            history.real_size[row] = x
-        elif key == v.S_FRAMES:
-            x = stack_of(work, buffers.stacks, i + 1, v.K_HISTORY, st)
-            history.stack[row] = x if x != BAD else 0
-        elif key != v.S_ADDR:
-            unknown_key(work, rest, i, v.K_HISTORY, st)
-        if x == BAD:
-            return v.R_TYPE
-    return 0
-
-
-@inlined
-def _blank(buffers, kind, row):  # type: ignore[no-untyped-def]
-    """Every key of a new row absent."""
+def _store(b, kind, column, row, x):  # type: ignore[no-untyped-def]
     if kind == v.K_EVENT:
-        t = buffers.events
-        t.action[row] = 0
-        t.addr[row] = t.size[row] = t.stream[row] = t.time_us[row] = ABSENT
-        t.stack[row] = t.pool[row] = t.user_metadata[row] = t.compile_context[row] = ABSENT
-    elif kind == v.K_SEGMENT:
-        s = buffers.segments
-        s.device[row] = s.segment_type[row] = s.pool[row] = s.stack[row] = ABSENT
-        s.address[row] = s.total_size[row] = s.allocated_size[row] = s.active_size[row] = ABSENT
-        s.requested_size[row] = s.stream[row] = s.blocks[row] = ABSENT
-        s.is_expandable[row] = ABSENT
+        if column < v.N_WIDE:
+            b.events_wide[uint64(column), uint64(row)] = x
+        else:
+            b.events_narrow[uint64(column - v.N_WIDE), uint64(row)] = x
     elif kind == v.K_BLOCK:
-        b = buffers.blocks
-        b.address[row] = b.size[row] = b.requested_size[row] = ABSENT
-        b.state[row] = 0
-        b.stack[row] = ABSENT
+        b.blocks[column, row] = x
+    elif kind == v.K_SEGMENT:
+        b.segments[column, row] = x
     elif kind == v.K_ANNOTATION:
-        a = buffers.annotations
-        a.name[row] = a.device[row] = ABSENT
-        a.stage[row] = 2
-        a.time_us[row] = ABSENT
-    elif kind == v.K_HISTORY:
-        buffers.history.real_size[row] = ABSENT
-        buffers.history.stack[row] = ABSENT
+        b.annotations[column, row] = x
+    elif kind == v.K_FRAME:
+        b.frames[column, row] = x
+    else:
+        b.history[column, row] = x
 
 
 @inlined
-def _fill(buffers, st, kind, m, sp, row):  # type: ignore[no-untyped-def]
+def _beside(device_free, forward, st, form, row, x):  # type: ignore[no-untyped-def]
+    """Values of keys that few events have: lists of (event, value)."""
+    if x == ABSENT or form == v.F_IGNORED:
+        return
+    if form == v.F_DEVICE_FREE:
+        at = st[_USED + v.G_OOM]
+        device_free[0, at] = row
+        device_free[1, at] = x
+        st[_USED + v.G_OOM] += 1
+    else:
+        at = st[_USED + v.G_FORWARD]
+        forward[0, at] = row
+        forward[1, at] = x
+        st[_USED + v.G_FORWARD] += 1
+
+
+@inlined
+def _fill(b, st, kind, m, sp, row):  # type: ignore[no-untyped-def]
+    """Writes the pairs into a row; 0, or R_TYPE with details in ``st``."""
     if kind == v.K_EVENT:
-        return _event(buffers, st, m, sp, row)
-    if kind == v.K_SEGMENT:
-        return _segment(buffers, st, m, sp, row)
+        for column in range(v.N_WIDE):
+            b.events_wide[column, row] = ABSENT
+        for column in range(v.N_EVENT - v.N_WIDE):
+            b.events_narrow[column, row] = ABSENT
+    else:
+        for column in range(_width(kind)):
+            _store(b, kind, column, row, int64(ABSENT))
+    for i in range(m, sp, 2):
+        key = b.stack_value[i]
+        if b.stack_tag[i] != v.T_STR:
+            _note_unknown(b.unknown, st, v.U_KEY_TYPE, kind)
+            continue
+        form = FORMAT[kind, key] if key < v.N_KNOWN else int64(-1)
+        if form < 0:
+            _note_unknown(b.unknown, st, kind, key)
+            continue
+        if form == v.F_IGNORED:
+            continue
+        tag = b.stack_tag[i + 1]
+        x = _value(b, st, form, tag, b.stack_value[i + 1])
+        if x == _BAD:
+            st[v.ST_A], st[v.ST_B], st[v.ST_C] = kind, key, tag
+            return v.R_TYPE
+        column = COLUMN[kind, key]
+        if column >= 0:
+            _store(b, kind, column, row, x)
+        else:
+            _beside(b.device_free, b.forward, st, form, row, x)
+    return 0
+
+
+@inlined
+def _width(kind):  # type: ignore[no-untyped-def]
+    if kind == v.K_EVENT:
+        return v.N_EVENT
     if kind == v.K_BLOCK:
-        return _block(buffers, st, m, sp, row)
+        return v.N_BLOCK
+    if kind == v.K_SEGMENT:
+        return v.N_SEGMENT
     if kind == v.K_ANNOTATION:
-        return _annotation(buffers, st, m, sp, row)
-    return _history(buffers, st, m, sp, row)
+        return v.N_ANNOTATION
+    return v.N_FRAME if kind == v.K_FRAME else v.N_HISTORY
 
 
 @inlined
 def _group(kind):  # type: ignore[no-untyped-def]
     if kind == v.K_EVENT:
         return v.G_EVENTS
-    if kind == v.K_SEGMENT:
-        return v.G_SEGMENTS
     if kind == v.K_BLOCK:
         return v.G_BLOCKS
+    if kind == v.K_SEGMENT:
+        return v.G_SEGMENTS
     if kind == v.K_ANNOTATION:
         return v.G_ANNOTATIONS
-    return v.G_HISTORY
+    return v.G_FRAMES if kind == v.K_FRAME else v.G_HISTORY
 
 
 @inlined
-def _items(buffers, st, m, sp, obj):  # type: ignore[no-untyped-def]
+def _settle(b, st, kind, row):  # type: ignore[no-untyped-def]
+    """What follows from a full row; the row it is known by (an equal frame's, where there is one)."""
+    if kind == v.K_FRAME:
+        return int64(intern_frame(st[v.ST_SEED], b.frame_slots, b.frame_hash, b.frames, row))
+    if kind == v.K_BLOCK and b.blocks[v.BLOCK_HISTORY, row] != ABSENT:
+        newest = b.blocks[v.BLOCK_HISTORY, row]
+        if b.blocks[v.BLOCK_REQUESTED, row] == ABSENT:
+            b.blocks[v.BLOCK_REQUESTED, row] = b.history[0, newest]
+        if b.blocks[v.BLOCK_STACK, row] == ABSENT:
+            b.blocks[v.BLOCK_STACK, row] = b.history[1, newest]
+    return row
+
+
+@inlined
+def _items(stack_tag, stack_value, objects, items, st, m, sp, obj):  # type: ignore[no-untyped-def]
     """Pairs of a dict without a table; references stay object ids."""
-    work, rest = buffers.work, buffers.rest
     for i in range(m, sp, 2):
         at = st[_USED + v.G_ITEMS]
-        rest.item_dict[at] = obj
-        rest.item_key_tag[at] = work.stack_tag[i]
-        rest.item_key[at] = work.stack_value[i]
-        rest.item_tag[at] = work.stack_tag[i + 1]
-        rest.item_value[at] = work.stack_value[i + 1]
+        items[0, at] = obj
+        items[1, at] = stack_tag[i]
+        items[2, at] = stack_value[i]
+        items[3, at] = stack_tag[i + 1]
+        items[4, at] = stack_value[i + 1]
         st[_USED + v.G_ITEMS] += 1
-        if work.stack_tag[i + 1] == v.T_OBJ:
-            work.objects[work.stack_value[i + 1]] |= v.OBJ_USED
+        if stack_tag[i + 1] == v.T_OBJ:
+            objects[stack_value[i + 1]] |= v.OBJ_USED
 
 
 @inlined
-def close_dict(buffers, st, obj, m, sp):  # type: ignore[no-untyped-def]
-    """Puts the pairs in slots ``m`` to ``sp`` into the dict ``obj``. Room was made by the caller."""
-    work = buffers.work
-    word = work.objects[obj]
-    kind = dict_kind(work, m, sp)
+def close_dict(b, st, obj, m, sp):  # type: ignore[no-untyped-def]
+    """Puts the pairs in slots ``m`` to ``sp`` into the dict ``obj``; 0, or one of vocabulary.R_*.
+
+    Room was made by the caller.
+    """
+    word = b.objects[obj]
+    kind = _dict_kind(b.stack_tag, b.stack_value, m, sp)
     old = word & v.OBJ_KIND
-    if old == v.K_NEW_DICT:
-        if word & v.OBJ_USED:
-            return v.R_CHANGED
-        if kind == v.K_DICT:
-            work.objects[obj] = v.K_DICT
-            _items(buffers, st, m, sp, obj)
-            return 0
-        if kind == v.K_FRAME:
-            return _frame(buffers, st, m, sp, obj)
-        group = _group(kind)
-        row = st[_USED + group]
-        _blank(buffers, kind, row)
-        st[_USED + group] += 1
-        work.objects[obj] = row << v.OBJ_SHIFT | kind
-        return _fill(buffers, st, kind, m, sp, row)
-    if old == v.K_DICT:
-        if kind != v.K_DICT:
-            return v.R_LATE_KEY
-        if word & v.OBJ_USED:
-            return v.R_CHANGED
-        _items(buffers, st, m, sp, obj)
+    if old == v.K_DICT and kind != v.K_DICT:
+        return v.R_LATE_KEY
+    if word & v.OBJ_USED or (old != v.K_NEW_DICT and old != v.K_DICT):
+        return v.R_CHANGED  # as is a key more for a row that is already written
+    if kind == v.K_DICT:
+        b.objects[obj] = v.K_DICT
+        _items(b.stack_tag, b.stack_value, b.objects, b.items, st, m, sp, obj)
         return 0
-    return v.R_CHANGED  # more keys for a row that is already written
+    group = _group(kind)
+    row = st[_USED + group]
+    code = _fill(b, st, kind, m, sp, row)
+    if code != 0:
+        return code
+    found = _settle(b, st, kind, row)
+    if found == row:
+        st[_USED + group] += 1
+    b.objects[obj] = found << v.OBJ_SHIFT | kind
+    return 0

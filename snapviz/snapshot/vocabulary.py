@@ -52,34 +52,83 @@ def _known_strings() -> dict[str, int]:
 KNOWN_STRINGS = _known_strings()
 N_KNOWN = len(KNOWN_STRINGS)
 
-S_ACTION = KNOWN_STRINGS["action"]
-S_ADDR = KNOWN_STRINGS["addr"]
-S_SIZE = KNOWN_STRINGS["size"]
-S_STREAM = KNOWN_STRINGS["stream"]
-S_TIME_US = KNOWN_STRINGS["time_us"]
-S_FRAMES = KNOWN_STRINGS["frames"]
-S_POOL_ID = KNOWN_STRINGS["pool_id"]
-S_USER_METADATA = KNOWN_STRINGS["user_metadata"]
-S_COMPILE_CONTEXT = KNOWN_STRINGS["compile_context"]
-S_DEVICE_FREE = KNOWN_STRINGS["device_free"]
-S_FORWARD_FRAMES = KNOWN_STRINGS["forward_frames"]
-S_DEVICE = KNOWN_STRINGS["device"]
-S_ADDRESS = KNOWN_STRINGS["address"]
-S_TOTAL_SIZE = KNOWN_STRINGS["total_size"]
-S_ALLOCATED_SIZE = KNOWN_STRINGS["allocated_size"]
-S_ACTIVE_SIZE = KNOWN_STRINGS["active_size"]
-S_REQUESTED_SIZE = KNOWN_STRINGS["requested_size"]
-S_SEGMENT_TYPE = KNOWN_STRINGS["segment_type"]
-S_SEGMENT_POOL_ID = KNOWN_STRINGS["segment_pool_id"]
-S_IS_EXPANDABLE = KNOWN_STRINGS["is_expandable"]
-S_BLOCKS = KNOWN_STRINGS["blocks"]
-S_STATE = KNOWN_STRINGS["state"]
-S_HISTORY = KNOWN_STRINGS["history"]
-S_REAL_SIZE = KNOWN_STRINGS["real_size"]
-S_NAME = KNOWN_STRINGS["name"]
-S_STAGE = KNOWN_STRINGS["stage"]
-S_FILENAME = KNOWN_STRINGS["filename"]
-S_LINE = KNOWN_STRINGS["line"]
+# The keys that tell what a dict is, first come first.
+TELLING = {"action": K_EVENT, "blocks": K_SEGMENT, "state": K_BLOCK, "stage": K_ANNOTATION}
+TELLING |= {"filename": K_FRAME, "real_size": K_HISTORY}
+
+# How a value is read.
+(
+    F_IGNORED,
+    F_INT,
+    F_FLAG,
+    F_STRING,
+    F_STACK,
+    F_POOL,
+    F_LIST,
+    F_ACTION,
+    F_STATE,
+    F_STAGE,
+    F_HISTORY,
+    F_DEVICE_FREE,
+    F_FORWARD,
+) = range(13)
+
+# Columns of each kind of row in the machine's tables: key, column name, how it is read. The first
+# N_WIDE of an event are 64 bits wide, the rest 32.
+COLUMNS: dict[int, tuple[tuple[str, str, int], ...]] = {
+    K_EVENT: (
+        ("addr", "addr", F_INT),
+        ("size", "size", F_INT),
+        ("stream", "stream", F_INT),
+        ("time_us", "time_us", F_INT),
+        ("action", "action", F_ACTION),
+        ("frames", "stack", F_STACK),
+        ("pool_id", "pool", F_POOL),
+        ("user_metadata", "user_metadata", F_STRING),
+        ("compile_context", "compile_context", F_STRING),
+    ),
+    K_BLOCK: (
+        ("address", "address", F_INT),
+        ("size", "size", F_INT),
+        ("requested_size", "requested_size", F_INT),
+        ("state", "state", F_STATE),
+        ("frames", "stack", F_STACK),
+        ("history", "history", F_HISTORY),
+    ),
+    K_SEGMENT: (
+        ("device", "device", F_INT),
+        ("address", "address", F_INT),
+        ("total_size", "total_size", F_INT),
+        ("allocated_size", "allocated_size", F_INT),
+        ("active_size", "active_size", F_INT),
+        ("requested_size", "requested_size", F_INT),
+        ("stream", "stream", F_INT),
+        ("segment_type", "segment_type", F_STRING),
+        ("segment_pool_id", "pool", F_POOL),
+        ("is_expandable", "is_expandable", F_FLAG),
+        ("frames", "stack", F_STACK),
+        ("blocks", "blocks", F_LIST),
+    ),
+    K_FRAME: (("name", "name", F_STRING), ("filename", "filename", F_STRING), ("line", "line", F_INT)),
+    K_ANNOTATION: (
+        ("name", "name", F_STRING),
+        ("stage", "stage", F_STAGE),
+        ("device", "device", F_INT),
+        ("time_us", "time_us", F_INT),
+    ),
+    K_HISTORY: (("real_size", "real_size", F_INT), ("frames", "stack", F_STACK)),
+}
+# Keys that are read without having a column.
+BESIDE = {K_EVENT: {"device_free": F_DEVICE_FREE, "forward_frames": F_FORWARD}, K_HISTORY: {"addr": F_IGNORED}}
+
+N_WIDE = 4
+N_EVENT, N_BLOCK, N_SEGMENT, N_FRAME, N_ANNOTATION, N_HISTORY = (len(COLUMNS[kind]) for kind in range(ROW_KINDS))
+BLOCK_REQUESTED, BLOCK_STACK, BLOCK_HISTORY = 2, 4, 5
+EVENT_ACTION = 4
+
+assert {kind: {key for key, _, _ in columns} | set(BESIDE.get(kind, ())) for kind, columns in COLUMNS.items()} == {
+    KIND_WORDS.index(word): set(keys) for word, keys in KNOWN_KEYS.items() if word in KIND_WORDS
+}
 
 # What unknown things are counted under: the row kinds, then these.
 U_ACTION, U_STATE, U_STAGE, U_POOL, U_KEY_TYPE = 16, 17, 18, 19, 20
