@@ -7,12 +7,16 @@ since passing that tuple on would copy some sixty array descriptors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numba import njit
+from numba.core import event
 
-__all__ = ["inlined", "kernel"]
+__all__ = ["announced", "inlined", "kernel"]
+
+COMPILING = "compiling, once after an install (some 20 s)"
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,3 +30,24 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that only other numba functions call."""
     return njit(_nrt=False, forceinline=True)(function)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def announced(progress: Callable[..., None] | None) -> Iterator[None]:
+    """Tells ``progress`` when numba compiles something inside the block, and not when it finds it on disk."""
+    if progress is None:
+        yield
+        return
+    with event.install_listener("numba:compile", _Announcer(progress)):
+        yield
+
+
+class _Announcer(event.Listener):  # type: ignore[misc]
+    def __init__(self, progress: Callable[..., None]) -> None:
+        self._progress = progress
+
+    def on_start(self, event: object) -> None:
+        self._progress(COMPILING)
+
+    def on_end(self, event: object) -> None:
+        pass

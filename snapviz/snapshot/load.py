@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -19,9 +19,12 @@ from snapviz.snapshot import columns as model
 from snapviz.snapshot.cache import Arrays, Cache
 from snapviz.snapshot.columns import Columns
 from snapviz.snapshot.identity import Identity
-from snapviz.snapshot.source import Progress, Source, open_source
+from snapviz.snapshot.source import Source, open_source
 
 __all__ = ["Loaded", "load_columns"]
+
+Progress = Callable[..., None]
+"""Called with words for what begins, or with bytes done and bytes in all."""
 
 _VERSION = "columns 1"
 """To be raised when the decoder or the column model changes what a file gives."""
@@ -62,7 +65,7 @@ class Loaded:
 def load_columns(path: str | os.PathLike[str], cache: Cache, progress: Progress | None = None) -> Loaded:
     """Columns of the snapshot at a local path or URL, from the cache where the file is unchanged.
 
-    ``progress`` is called with bytes done and bytes in all. Raises ``SnapshotError``.
+    Raises ``SnapshotError``.
     """
     with open_source(path, progress) as source:
         kept = cache.get(source.identity, "columns", _VERSION)
@@ -80,6 +83,8 @@ def _decoded(source: Source, progress: Progress | None) -> Columns:
     try:
         data, facts = source.data, {"container": source.container, "compression": list(source.compression)}
         facts["notes"] = list(source.notes)
+        if progress:
+            progress(f"decoding {source.path}")
         if source.container == "json":
             from snapviz.snapshot.objects import columns_from_objects
 

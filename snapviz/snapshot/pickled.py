@@ -17,7 +17,7 @@ from snapviz.snapshot.graph import Decoded, columns_of
 
 __all__ = ["decode_pickle"]
 
-Progress = Callable[[int, int], None]
+Progress = Callable[..., None]
 _SLICE = 32 << 20
 
 
@@ -27,17 +27,20 @@ def decode_pickle(
     """Columns of a pickled snapshot.
 
     data: uint8[n], the whole pickle; bytes behind its STOP are counted, not read. ``progress`` is
-    called with (bytes read, n) about every 32 MiB. Raises ``SnapshotError`` with the offset where the
+    called with (bytes read, n) about every 32 MiB, and with words while the machine is being compiled.
+    Raises ``SnapshotError`` with the offset where the
     bytes are not a snapshot's; nothing in them is ever run.
     """
     view = data.view()
     view.flags.writeable = False  # one compiled version of the machine, whatever the array came from
-    decoded = _run(view, progress)
-    return columns_of(decoded, facts or {})
+    from snapviz.snapshot import jit  # numba and its cache load only when a pickle is read
+
+    with jit.announced(progress):
+        return columns_of(_run(view, progress), facts or {})
 
 
 def _run(data: npt.NDArray[np.uint8], progress: Progress | None) -> Decoded:
-    from snapviz.snapshot import machine  # numba and its cache load only when a pickle is read
+    from snapviz.snapshot import machine
 
     buffers = allocate(len(data))
     st = np.zeros(v.N_STATE, np.int64)
