@@ -20,7 +20,7 @@ from snapviz.snapshot.columns import ABSENT, ACTIONS, HOST_DEVICE, Columns
 from snapviz.snapshot.objects import columns_from_objects
 from snapviz.snapshot.pickled import decode_pickle
 from tests.snapshot import builders as b
-from tests.snapshot.oracle import assert_same, oracle_columns
+from tests.snapshot.oracle import assert_same, oracle_columns, resolved
 
 
 def decode(data: bytes) -> Columns:
@@ -340,3 +340,22 @@ def test_flipped_bytes_give_a_result_or_an_error(value: Any, data: st.DataObject
     assert columns.trace_offsets[-1] == len(columns.events)
     assert columns.events.stack.max(initial=ABSENT) < len(columns.stacks)
     assert columns.stacks.frames.max(initial=ABSENT) < len(columns.frames.name)
+
+
+def test_what_torchs_own_cpp_writer_wrote() -> None:
+    """The same moment dumped twice by torch 2.11: by its C++ writer (protocol 2), and from Python.
+
+    The second dump sees one event more, which is the first one's ``snapshot``.
+    """
+    place = Path(__file__).resolve().parents[1] / "data" / "allocator"
+    cpp, python = (lzma.decompress((place / f"written_by_{w}.pickle.xz").read_bytes()) for w in ("cpp", "python"))
+    assert cpp[:2] == b"\x80\x02"
+    assert_same(decode(cpp), oracle_columns(cpp))
+    assert_same(decode(python), oracle_columns(python))
+    a, b = resolved(decode(cpp)), resolved(decode(python))
+    assert b["events.action"][-1] == ACTIONS.index("snapshot")
+    for key in a:
+        if key.startswith(("events.", "blocks.", "segments.")) and key != "events.compile_context":
+            assert a[key] == b[key][: len(a[key])], key
+    assert len(a["events.addr"]) == 294
+    assert len(b["blocks.size"]) == len(a["blocks.size"]) > 10
