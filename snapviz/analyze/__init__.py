@@ -1,0 +1,1 @@
+"""Facts about one rank, and runs as ranks: phases, owners, categories, what dangles."""

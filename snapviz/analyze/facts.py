@@ -1,0 +1,193 @@
+"""What is known of one rank, and how the passes add to it.
+
+Legend: E events, A allocations, P phases, S stacks.
+
+A pass is a function ``Facts -> Facts``: it reads what passes before it found and returns a copy with
+its own findings. Nothing is ever taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from snapviz.analyze.frames import FrameNames
+from snapviz.replay.model import MEASURES, Replay
+from snapviz.schema import RankRecord
+from snapviz.snapshot.columns import Columns
+
+__all__ = [
+    "ANNOTATED",
+    "BEFORE",
+    "CATEGORIES",
+    "EVIDENCE",
+    "INFERRED",
+    "MEASURES",
+    "OUTSIDE",
+    "RECORDED",
+    "DanglingParameter",
+    "Facts",
+    "Pass",
+    "Phases",
+    "Suspicion",
+    "begins_at_the_start",
+    "event_at",
+    "start_facts",
+]
+
+Int8 = npt.NDArray[np.int8]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+CATEGORIES = (
+    "unknown",
+    "parameter",
+    "shard",
+    "gradient",
+    "optimizer state",
+    "activation",
+    "communication",
+    "temporary",
+    "buffer",
+)
+"""What an allocation is for, by code. ``parameter`` is a whole one: before sharding, or never sharded."""
+
+RECORDED, ANNOTATED, INFERRED = 0, 1, 2
+EVIDENCE: tuple[Literal["recorded", "annotated", "inferred"], ...] = ("recorded", "annotated", "inferred")
+"""What owner and category rest on, by code, the strongest first."""
+
+BEFORE = "before the recording"
+"""Birth phase of an allocation that is older than the first event."""
+OUTSIDE = "outside phases"
+"""Birth phase of an allocation that was made between phases, before the first or after the last."""
+
+
+@dataclass(frozen=True)
+class Phases:
+    """P phases in order of their start. Values are bytes, [P, 4] int64 in the order of ``MEASURES``."""
+
+    source: str  # "record", "annotations", "optimizer steps" or "none"
+    names: tuple[str, ...]
+    start_us: Int64  # [P]
+    stop_us: Int64  # [P]
+    first: Int64  # [P] first event
+    stop: Int64  # [P] one past the last event
+    start: Int64  # [P, 4] just before the first event
+    peak: Int64  # [P, 4] highest, counting the value just before the first event
+    end: Int64  # [P, 4] after the last event
+
+    @property
+    def growth(self) -> Int64:
+        """[P, 4] end minus start."""
+        return self.end - self.start
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True)
+class DanglingParameter:
+    """One allocation of an original parameter that outlived the phase that should have freed it."""
+
+    allocation: int
+    name: str
+    requested_bytes: int
+    block_bytes: int
+    since_event: int  # last event of the phase that should have released it
+    should_go_in: str
+    gone_in: str | None  # None: live at the end
+    dtype: str | None
+    shape: tuple[int, ...] | None
+    holders: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Allocations of one stack and size that may dangle, with all that speaks for it."""
+
+    allocations: tuple[int, ...]
+    requested_bytes: int
+    block_bytes: int
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One rank: its input first, then what the passes found."""
+
+    rank: int
+    columns: Columns
+    replay: Replay
+    record: RankRecord | None
+    world_size: int | None
+    frames: FrameNames
+
+    phases: Phases
+    birth: Int32  # [A] index into births
+    births: tuple[str, ...]  # BEFORE, OUTSIDE, then the phases' names
+    owner: Int32  # [A] index into owners
+    owners: tuple[str, ...]  # "" first: not known
+    category: Int8  # [A] index into CATEGORIES
+    evidence: Int8  # [A] index into EVIDENCE
+    stack_category: Int8  # [A] what the stack alone says, for comparing with a rank without a record
+    recorded_shapes: dict[int, tuple[str | None, tuple[int, ...] | None]] = field(default_factory=dict)
+    dangling_since: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))  # [A] event, E where never
+    dangling: tuple[DanglingParameter, ...] = ()
+    suspects: tuple[Suspicion, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def noting(self, *notes: str) -> Facts:
+        """The same with notes added, each once."""
+        return replace(self, notes=tuple(dict.fromkeys((*self.notes, *notes))))
+
+    def stack_lines(self, stack: int) -> tuple[str, ...]:
+        """A stack for people, innermost frame first; only for the few that are shown."""
+        return tuple(self.columns.frame_text(int(f)) for f in self.columns.stacks.of(stack))
+
+
+Pass = Callable[[Facts], Facts]
+"""The one signature of an analysis pass."""
+
+
+def start_facts(
+    rank: int, columns: Columns, replay: Replay, record: RankRecord | None = None, world_size: int | None = None
+) -> Facts:
+    """Facts before any pass has run: nothing known of any of the A allocations."""
+    count = len(replay.allocations.address)
+    nothing = np.zeros(0, np.int64)
+    none = np.zeros((0, len(MEASURES)), np.int64)
+    return Facts(
+        rank=rank,
+        columns=columns,
+        replay=replay,
+        record=record,
+        world_size=world_size,
+        frames=FrameNames(columns),
+        phases=Phases("none", (), nothing, nothing, nothing, nothing, none, none, none),
+        birth=np.zeros(count, np.int32),
+        births=(BEFORE, OUTSIDE),
+        owner=np.zeros(count, np.int32),
+        owners=("",),
+        category=np.zeros(count, np.int8),
+        evidence=np.full(count, INFERRED, np.int8),
+        stack_category=np.zeros(count, np.int8),
+        dangling_since=np.full(count, len(replay.time_us), np.int64),
+        notes=tuple(replay.notes),
+    )
+
+
+def begins_at_the_start(replay: Replay) -> bool:
+    """Whether nothing is older than the first event. A ring that was overwritten leaves no other trace."""
+    return bool((replay.allocations.alloc_event >= 0).all())
+
+
+def event_at(replay: Replay, time_us: int) -> int:
+    """The last event at or before a time; −1 before the first. The events must carry times."""
+    if len(replay.time_us) == 0:
+        return -1
+    # window() decides what a time window holds, so that phases and boundaries can never disagree
+    return int(replay.window(int(replay.time_us[0]), time_us)[1]) - 1

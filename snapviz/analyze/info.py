@@ -1,0 +1,142 @@
+"""What a path holds, as one report: the file, how far it can be trusted, phases, and the peak.
+
+Legend: L allocations live at the peak, g groups of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from snapviz.analyze.describe import (
+    broken_ranks,
+    dangling_of,
+    measures,
+    summary_of,
+    suspects_of,
+    without_dangling,
+)
+from snapviz.analyze.facts import CATEGORIES, EVIDENCE, Facts
+from snapviz.analyze.groups import group_keys, sums
+from snapviz.analyze.phases import fold, folded_phases, phase_of
+from snapviz.analyze.run import Rank, Run
+from snapviz.replay.model import MEASURES
+from snapviz.schema import INFO_VERSION, InfoReport, LiveRow, PhaseInfo, RankInfo
+
+__all__ = ["info", "live_rows"]
+
+
+def info(run: Run, rank: int | None = None, progress: Callable[[str], None] | None = None) -> InfoReport:
+    """The report of a run. Raises ``RunError`` for a ``rank`` that could not be read."""
+    ranks = run.ranks if rank is None else (run.rank(rank),)
+    found = []
+    for one in ranks:
+        if progress is not None:
+            progress(f"analysing rank {one.rank}")
+        found.append(_rank_info(one, progress))
+    return InfoReport(
+        schema_version=INFO_VERSION,
+        run=summary_of(run),
+        kind=_kind(run),
+        notes=run.notes,
+        broken=tuple(broken_ranks(run, None)),
+        ranks=tuple(found),
+    )
+
+
+def _kind(run: Run) -> Literal["run directory", "folder of snapshots", "snapshot file"]:
+    if run.manifest is not None:
+        return "run directory"
+    return "snapshot file" if all(rank.source == run.path for rank in run.ranks) else "folder of snapshots"
+
+
+def _rank_info(rank: Rank, progress: Callable[[str], None] | None) -> RankInfo:
+    facts = rank.facts(progress)
+    replay = facts.replay
+    peaks = [replay.peak(measure, 0, len(replay)) for measure in MEASURES]
+    peak_event = peaks[MEASURES.index("allocated")][1]
+    timed = len(replay) > 0 and replay.has_times
+    return RankInfo(
+        rank=rank.rank,
+        device=rank.device,
+        source=rank.source,
+        container=_plain(rank.columns.facts),
+        events=len(replay),
+        segments=int((rank.columns.segments.device == rank.device).sum()),
+        allocations=len(replay.allocations),
+        first_us=int(replay.time_us[0]) if timed else None,
+        last_us=int(replay.time_us[-1]) if timed else None,
+        recorded=rank.record is not None,
+        exact=replay.exact,
+        consistent=replay.consistent,
+        notes=facts.notes,
+        ignored=dict(rank.columns.ignored),
+        phase_source=facts.phases.source,
+        phases=_phases(facts),
+        peak=measures(value for value, _ in peaks),
+        end=measures(getattr(replay.end, f"{measure}_bytes") for measure in MEASURES),
+        peak_phase=phase_of(facts.phases, peak_event),
+        live_at_peak=live_rows(facts, peak_event),
+        dangling=tuple(dangling_of(facts, None, rank.rank)),
+        suspects=tuple(suspects_of(facts, None, rank.rank)),
+        without=without_dangling(facts, None, peaks[MEASURES.index("allocated")][0]),
+    )
+
+
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    """What a decoder noted of the container, as JSON can hold it."""
+    return {key: value if isinstance(value, (str, int, float, bool)) else str(value) for key, value in facts.items()}
+
+
+def _phases(facts: Facts) -> tuple[PhaseInfo, ...]:
+    phases = facts.phases
+    return tuple(
+        PhaseInfo(
+            phase=name,
+            times=len(indices),
+            peak=measures(phases.peak[indices].max(axis=0)),
+            end=measures(phases.end[indices[-1]]),
+            growth=measures(phases.growth[indices[-1]]),
+        )
+        for name, indices in folded_phases(phases).items()
+    )
+
+
+def live_rows(facts: Facts, event: int) -> tuple[LiveRow, ...]:
+    """What is live after an event, by owner, category, birth phase and stack, the largest first.
+
+    Their bytes sum to what is allocated then.
+    """
+    table = facts.replay.allocations
+    live = np.flatnonzero(table.allocated_after(event))
+    folded = [fold(birth) for birth in facts.births]
+    first_of = {name: i for i, name in reversed(list(enumerate(folded)))}
+    birth = np.array([first_of[name] for name in folded], np.int64)[facts.birth[live]]
+    dangling = facts.dangling_since[live] <= event
+    # ABSENT is -1, and keys count from 0
+    group, count = group_keys(
+        [facts.owner[live], facts.category[live], birth, dangling.astype(np.int8), table.stack[live] + 1]
+    )
+    total, number = sums(group, table.block_bytes[live], count)
+    first = np.zeros(count, np.int64)
+    first[group[::-1]] = live[::-1]
+    weakest = np.zeros(count, np.int64)
+    np.maximum.at(weakest, group, facts.evidence[live])
+    rows = []
+    for g in np.lexsort((first, -total)).tolist():
+        at = int(first[g])
+        rows.append(
+            LiveRow(
+                owner=facts.owners[int(facts.owner[at])],
+                category=CATEGORIES[int(facts.category[at])],
+                birth_phase=folded[int(facts.birth[at])],
+                dangling=bool(facts.dangling_since[at] <= event),
+                evidence=EVIDENCE[int(weakest[g])],
+                live_bytes=int(total[g]),
+                live_count=int(number[g]),
+                stack=facts.stack_lines(int(table.stack[at])),
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,196 @@
+"""Phases of a rank: where they come from, what memory did in them, and which one made what.
+
+Legend: E events, A allocations, P phases. Values are bytes, [P, 4] in the order of ``MEASURES``.
+
+From a rank record they are exact. A bare file has annotations (``scopes.py``), or else nothing: then
+the whole recording is one phase, ``run``. Both passes here have the signature ``Facts -> Facts``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from snapviz.analyze.facts import BEFORE, MEASURES, OUTSIDE, Facts, Phases, begins_at_the_start
+from snapviz.analyze.scopes import Scope, find_scopes, left_out, phase_scopes, step_scopes
+from snapviz.replay.model import Measures, Replay
+
+__all__ = ["WHOLE_RUN", "find_births", "find_phases", "fold", "folded_phases", "phase_of"]
+
+Int64 = npt.NDArray[np.int64]
+
+WHOLE_RUN = "run"
+"""The one phase of a file that names none."""
+
+_NUMBERED_PART = re.compile(r"(step|iteration|iter|epoch|batch)[-_ ]?(\d+)")
+
+
+def fold(name: str) -> str:
+    """A phase's name with later steps folded into one: ``train/step3/forward`` → ``train/step/forward``.
+
+    Number 0 keeps its number: what only the first step does (allocating optimizer state) is worth a
+    row of its own.
+    """
+    return "/".join(_fold_part(part) for part in name.split("/"))
+
+
+def _fold_part(part: str) -> str:
+    match = _NUMBERED_PART.fullmatch(part)
+    if not match:
+        return part
+    return f"{match[1]}0" if int(match[2]) == 0 else match[1]
+
+
+def folded_phases(phases: Phases) -> dict[str, Int64]:
+    """Folded name → indices of its phases, in order of their start."""
+    groups: dict[str, list[int]] = {}
+    for index, name in enumerate(phases.names):
+        groups.setdefault(fold(name), []).append(index)
+    return {name: np.array(indices, np.int64) for name, indices in groups.items()}
+
+
+def phase_of(phases: Phases, event: int) -> str | None:
+    """The innermost phase that holds an event; none between phases and before the first event."""
+    inside = np.flatnonzero((phases.first <= event) & (event < phases.stop))
+    if len(inside) == 0:
+        return None
+    return phases.names[int(inside[np.argmin((phases.stop - phases.first)[inside])])]
+
+
+def find_phases(facts: Facts) -> Facts:
+    """Pass: phases from the record, else from annotations, else the run as one."""
+    replay = facts.replay
+    first_us, last_us = _times(replay)
+    if len(replay) and not replay.has_times:
+        whole = _measure(replay, [Scope(WHOLE_RUN, first_us, last_us)], "none")
+        return replace(facts, phases=whole).noting(
+            f"the events carry no times (torch before 2.2): the whole recording is one phase, '{WHOLE_RUN}'"
+        )
+    if facts.record is not None and facts.record.phases:
+        return _from_record(facts)
+    from_start = begins_at_the_start(replay)
+    # annotations outlive the ring of events: what ended before it began has nothing left to say
+    scopes, unpaired = find_scopes(facts.columns, replay.device, 0 if from_start else first_us, last_us)
+    steps, source = step_scopes(scopes, first_us, from_start)
+    named = phase_scopes(scopes, steps)
+    notes = []
+    if source == "optimizer steps":
+        first = "step0 holds all that came before it" if from_start else "none is the first: the recording begins later"
+        notes.append(f"steps are inferred: each ends where Optimizer.step does, and {first}")
+    if named and unpaired:
+        notes.append(f"{unpaired:,} annotations have no partner; phases that never ended last until the recording does")
+    if dropped := left_out(scopes):
+        kinds = "1 kind" if len(dropped) == 1 else f"{len(dropped)} kinds"
+        notes.append(f"{kinds} of short library scopes are not shown as phases")
+    if not named:
+        named, source = [Scope(WHOLE_RUN, first_us, last_us)], "none"
+        notes.append(f"no phases are recorded: the whole recording is one, '{WHOLE_RUN}'")
+    return replace(facts, phases=_measure(replay, named, source)).noting(*notes)
+
+
+def _from_record(facts: Facts) -> Facts:
+    assert facts.record is not None
+    first_us, _ = _times(facts.replay)
+    from_start = begins_at_the_start(facts.replay)
+    seen, counted, notes = [], [], []
+    for phase in facts.record.phases:
+        # a ring that was overwritten has lost these events: what they did cannot be known
+        if not from_start and phase.stop_us < first_us:
+            notes.append(f"phase {phase.name} lies before the first event that is left: nothing is known of it")
+            continue
+        if not from_start and phase.start_us < first_us:
+            notes.append(f"phase {phase.name} began before the first event that is left: its peak may have been higher")
+        seen.append(Scope(phase.name, phase.start_us, max(phase.start_us, phase.stop_us)))
+        counted.append(phase.counters)
+    phases = _measure(facts.replay, seen, "record")
+    for name, counters, peak, end in zip(phases.names, counted, phases.peak, phases.end, strict=True):
+        if counters is not None:
+            torch = counters.peak_allocated_bytes, counters.end_allocated_bytes
+            notes += _disagreement(name, torch, (int(peak[1]), int(end[1])))
+    return replace(facts, phases=phases).noting(*notes)
+
+
+def _disagreement(name: str, torch: tuple[int, int], replay: tuple[int, int]) -> list[str]:
+    pairs = zip(("peak", "end"), torch, replay, strict=True)
+    return [
+        f"phase {name}: {what} allocated is {ours:,} bytes by replay and {theirs:,} by torch's counter"
+        for what, theirs, ours in pairs
+        if theirs != ours
+    ]
+
+
+def _times(replay: Replay) -> tuple[int, int]:
+    if len(replay.time_us) == 0:
+        return 0, 0
+    return int(replay.time_us[0]), int(replay.time_us[-1])
+
+
+def _measure(replay: Replay, scopes: Sequence[Scope], source: str) -> Phases:
+    windows = np.array([_window(replay, s, source) for s in scopes], np.int64).reshape(-1, 2)
+    first, stop = windows[:, 0], np.maximum(windows[:, 0], windows[:, 1])
+    start = _after(replay, first - 1)
+    end = _after(replay, stop - 1)
+    return Phases(
+        source=source,
+        names=tuple(s.name for s in scopes),
+        start_us=np.array([s.start_us for s in scopes], np.int64),
+        stop_us=np.array([s.stop_us for s in scopes], np.int64),
+        first=first,
+        stop=stop,
+        start=start,
+        peak=np.maximum(start, _highest(replay, first, stop)),
+        end=end,
+    )
+
+
+def _window(replay: Replay, scope: Scope, source: str) -> tuple[int, int]:
+    # times can be absent or run backwards; the one phase of a file without phases is all of it
+    if source == "none":
+        return 0, len(replay.time_us)
+    first, stop = replay.window(scope.start_us, scope.stop_us)
+    return int(first), int(stop)
+
+
+def _curves(replay: Replay) -> list[Int64]:
+    return [replay.curve(measure) for measure in MEASURES]
+
+
+def _measures(value: Measures) -> list[int]:
+    return [value.requested_bytes, value.allocated_bytes, value.active_bytes, value.reserved_bytes]
+
+
+def _after(replay: Replay, events: Int64) -> Int64:
+    """[P, 4] the measures after each event; −1 is the start."""
+    out = np.empty((len(events), len(MEASURES)), np.int64)
+    for column, (curve, start) in enumerate(zip(_curves(replay), _measures(replay.start), strict=True)):
+        out[:, column] = np.where(events >= 0, curve[np.maximum(events, 0)], start) if len(curve) else start
+    return out
+
+
+def _highest(replay: Replay, first: Int64, stop: Int64) -> Int64:
+    """[P, 4] the highest value of each window; the lowest int64 where it holds no event."""
+    lowest = np.iinfo(np.int64).min
+    out = np.full((len(first), len(MEASURES)), lowest)
+    filled = np.flatnonzero(stop > first)
+    # reduceat over (first, stop) pairs: every other result is a window, whatever their overlap
+    pairs = np.stack([first[filled], stop[filled]], axis=1).reshape(-1)
+    for column, curve in enumerate(_curves(replay)):
+        if len(pairs):
+            out[filled, column] = np.maximum.reduceat(np.append(curve, lowest), pairs)[::2]
+    return out
+
+
+def find_births(facts: Facts) -> Facts:
+    """Pass: the innermost phase each of the A allocations was made in."""
+    phases, allocations = facts.phases, facts.replay.allocations
+    where = np.full(len(facts.replay.time_us), 1, np.int32)
+    # the widest first, so that the innermost has the last word; ties in order, as nested ones come
+    for index in np.argsort(phases.first - phases.stop, kind="stable").tolist():
+        where[int(phases.first[index]) : int(phases.stop[index])] = index + 2
+    born = allocations.alloc_event
+    birth = np.where(born < 0, 0, where[np.maximum(born, 0)] if len(where) else 0).astype(np.int32)
+    return replace(facts, birth=birth, births=(BEFORE, OUTSIDE, *phases.names))

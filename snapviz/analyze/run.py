@@ -1,0 +1,340 @@
+"""A run: what is found at a path, one entry a rank, and every rank that could not be read by name.
+
+A path is a run directory (``run.json``), a snapshot file, or a folder of snapshot files. Remote paths
+(``s3://…``) go through fsspec. A rank that is broken or missing is a ``RankFailure``; only a path
+that holds nothing at all raises.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from snapviz.analyze.facts import Facts
+from snapviz.analyze.passes import analyze
+from snapviz.errors import InputError, RunError
+from snapviz.replay.snapshot import Snapshot
+from snapviz.schema import RankRecord, RunManifest, read_manifest, read_rank_record
+from snapviz.snapshot.columns import HOST_DEVICE, Columns
+
+__all__ = ["MANIFEST", "Loader", "Rank", "RankFailure", "Run", "load_run"]
+
+MANIFEST = "run.json"
+
+_RANK_FILE = re.compile(r"rank(\d+)\.(?:pickle|pkl)(?:\.(?:gz|xz|zst))?")
+_SNAPSHOT_FILE = re.compile(r".*\.(?:pickle|pkl|p)(?:\.(?:gz|xz|zst))?")
+_RANK_IN_NAME = re.compile(r"(?:.*[^A-Za-z])?rank[-_ ]?(\d+)(?!\d).*", re.IGNORECASE)
+_TRAILING_NUMBER = re.compile(r".*?(\d+)(?:\.(?:pickle|pkl|p))(?:\.(?:gz|xz|zst))?")
+
+Loader = Callable[[str], Snapshot]
+"""Path → ``Snapshot``. Raises ``SnapshotError``."""
+
+
+@dataclass(frozen=True)
+class RankFailure:
+    """A rank that could not be read, or has no file."""
+
+    rank: int | None
+    source: str
+    message: str
+
+
+@dataclass
+class Rank:
+    """One rank's device: its snapshot, and its record where there is one."""
+
+    rank: int
+    device: int
+    source: str
+    snapshot: Snapshot
+    record: RankRecord | None = None
+    world_size: int | None = None
+    notes: tuple[str, ...] = ()
+    _facts: Facts | None = field(default=None, repr=False)
+
+    @property
+    def columns(self) -> Columns:
+        """Every table of its file."""
+        return self.snapshot.columns
+
+    def facts(self, progress: Callable[[str], None] | None = None) -> Facts:
+        """What the passes say of it; worked out at the first call."""
+        if self._facts is None:
+            replay = self.snapshot.replay(self.device, progress)
+            facts = analyze(self.rank, self.columns, replay, self.record, self.world_size)
+            self._facts = facts.noting(*self.notes)
+        return self._facts
+
+
+@dataclass
+class Run:
+    """One run: ranks ascending, and what could not be read."""
+
+    name: str
+    path: str
+    manifest: RunManifest | None
+    ranks: tuple[Rank, ...]
+    failures: tuple[RankFailure, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def world_size(self) -> int | None:
+        """From the manifest or any record; none where nothing says it."""
+        if self.manifest is not None and self.manifest.world_size is not None:
+            return self.manifest.world_size
+        return next((r.record.world_size for r in self.ranks if r.record and r.record.world_size), None)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether every rank that was read has a record."""
+        return bool(self.ranks) and all(rank.record is not None for rank in self.ranks)
+
+    def rank(self, number: int) -> Rank:
+        """One rank by number. Raises ``RunError`` naming those there are."""
+        for rank in self.ranks:
+            if rank.rank == number:
+                return rank
+        known = ", ".join(str(r.rank) for r in self.ranks) or "none"
+        raise RunError(f"{self.name}: no rank {number} could be read (there is: {known})")
+
+
+def load_run(
+    path: str | os.PathLike[str],
+    cache: bool = True,
+    progress: Callable[..., None] | None = None,
+    *,
+    loader: Loader | None = None,
+) -> Run:
+    """The run at a path: a run directory, a folder of snapshots, or one snapshot file.
+
+    Raises ``InputError`` where the path does not exist, is one unreadable file, or holds no snapshot.
+    """
+    place = _Place(os.fspath(path))
+    load = loader or _default_loader(cache, progress)
+    if not place.is_folder():
+        return _run_of_file(place, load)
+    names = place.names()
+    if MANIFEST in names:
+        return _run_of_directory(place, names, load)
+    return _run_of_folder(place, names, load)
+
+
+def _default_loader(cache: bool, progress: Callable[..., None] | None) -> Loader:
+    from snapviz.replay.snapshot import load_snapshot
+
+    def load(path: str) -> Snapshot:
+        if progress is not None:
+            progress(f"reading {path}")
+        return load_snapshot(path, cache=cache, progress=progress)
+
+    return load
+
+
+class _Place:
+    """A path, local or remote, and the four things that are asked of it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path.rstrip("/") or path
+        self._fs: Any = None
+        if "://" in path:
+            # only here: fsspec takes longer to import than a small diff takes to make
+            from fsspec.core import url_to_fs
+
+            try:
+                self._fs, self._inner = url_to_fs(self.path)
+            except (ImportError, ValueError) as error:
+                raise RunError(f"{path}: {error}") from None
+
+    @property
+    def name(self) -> str:
+        """The last part of the path: a run's name where no manifest gives one."""
+        return (PurePosixPath(self.path) if self._fs else Path(self.path).absolute()).name or self.path
+
+    def is_folder(self) -> bool:
+        """Whether it holds files. Raises ``RunError`` where a store cannot be asked."""
+        try:
+            return bool(self._fs.isdir(self._inner)) if self._fs else Path(self.path).is_dir()
+        except Exception as error:
+            raise RunError(f"{self.path}: {error}") from None
+
+    def names(self) -> list[str]:
+        """File names in it, sorted. Raises ``RunError``."""
+        try:
+            if self._fs:
+                return sorted(PurePosixPath(name).name for name in self._fs.ls(self._inner, detail=False))
+            return sorted(path.name for path in Path(self.path).iterdir())
+        except OSError as error:
+            raise RunError(f"{self.path}: {error.strerror or error}") from None
+
+    def join(self, name: str) -> str:
+        """The path of a file in it."""
+        return f"{self.path}/{name}" if self._fs else str(Path(self.path) / name)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a small file in it. Raises ``RunError``."""
+        try:
+            if self._fs:
+                content: bytes = self._fs.cat_file(f"{self._inner}/{name}")
+                return content
+            return Path(self.join(name)).read_bytes()
+        except OSError as error:
+            raise RunError(f"{self.join(name)}: {error.strerror or error}") from None
+
+
+def _shown(text: str) -> str:
+    """A path or a message as a report can hold it: a file name that is not UTF-8 keeps what can be read."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"\.(?:pickle|pkl|p|json|html)?(?:\.?(?:gz|xz|zst))?$", "", name) or name
+
+
+# ------------------------------------------------------------------ one file
+
+
+def _run_of_file(place: _Place, load: Loader) -> Run:
+    snapshot = load(place.path)
+    devices = _devices(snapshot.columns)
+    ranks = tuple(Rank(device, device, _shown(place.path), snapshot) for device in devices)
+    if not ranks:
+        raise RunError(f"{place.path}: the snapshot holds no device with events or segments")
+    notes = _host_note(snapshot.columns, "")
+    if len(ranks) > 1:
+        notes += (f"the file holds {len(ranks)} devices: each is taken for the rank of its number",)
+    return Run(_shown(_stem(place.name)), _shown(place.path), None, ranks, notes=notes)
+
+
+def _devices(columns: Columns) -> tuple[int, ...]:
+    """Devices that hold anything; the first that has a trace at all where none does: an empty run."""
+    found = tuple(device for device in columns.devices if device != HOST_DEVICE)
+    return found or tuple(int(device) for device in columns.trace_device if device != HOST_DEVICE)[:1]
+
+
+def _host_note(columns: Columns, who: str) -> tuple[str, ...]:
+    if HOST_DEVICE in columns.devices:
+        return (f"{who}pinned host memory is in the file and left out",)
+    return ()
+
+
+def _weight(columns: Columns, device: int) -> tuple[int, int]:
+    """What makes a device the rank's own: events first, then reserved bytes."""
+    first, stop = columns.trace_range(device)
+    mine = columns.segments.device == device
+    return stop - first, int(columns.segments.total_size[mine].sum())
+
+
+def _rank_of_file(number: int, path: str, load: Loader, record: RankRecord | None) -> Rank:
+    """The rank of a file that is known to be one rank's. Raises ``InputError``."""
+    snapshot = load(path)
+    devices = _devices(snapshot.columns)
+    if record is not None and record.device is not None and record.device in devices:
+        device = record.device
+    elif devices:
+        device = max(devices, key=lambda d: _weight(snapshot.columns, d))
+    else:
+        raise RunError(f"{path}: the snapshot holds no device with events or segments")
+    others = [d for d in devices if d != device]
+    notes = _host_note(snapshot.columns, f"rank {number}: ")
+    if others:
+        held = int(snapshot.columns.segments.total_size[np.isin(snapshot.columns.segments.device, others)].sum())
+        also = f"its file also has device {', '.join(map(str, others))} ({held:,} bytes reserved), which is left out"
+        notes += (f"rank {number} is device {device}; {also}",)
+    world = record.world_size if record else None
+    return Rank(number, device, _shown(path), snapshot, record, world, notes)
+
+
+# ------------------------------------------------------------------ a run directory
+
+
+def _run_of_directory(place: _Place, names: list[str], load: Loader) -> Run:
+    manifest = read_manifest(place.read(MANIFEST), place.join(MANIFEST))
+    files: dict[int, list[str]] = {}
+    for name in names:
+        if match := _RANK_FILE.fullmatch(name):
+            files.setdefault(int(match[1]), []).append(name)
+    ranks, failures = [], []
+    for number, candidates in sorted(files.items()):
+        try:
+            ranks.append(_recorded_rank(place, number, candidates, names, load, manifest))
+        except (InputError, OSError) as error:
+            failures.append(RankFailure(number, _shown(candidates[0]), _words(error)))
+    meant = manifest.recorded_ranks
+    if meant is None and manifest.world_size is not None:
+        meant = tuple(range(manifest.world_size))
+    failures += [
+        RankFailure(number, f"rank{number:05d}.pickle", "missing: it was to be recorded")
+        for number in meant or ()
+        if number not in files
+    ]
+    if not files:
+        raise RunError(f"{place.path}: a run directory without a snapshot (rank00000.pickle and so on)")
+    failures.sort(key=lambda failure: -1 if failure.rank is None else failure.rank)
+    return Run(manifest.name, _shown(place.path), manifest, tuple(ranks), tuple(failures), _unrecorded(ranks))
+
+
+def _recorded_rank(
+    place: _Place, number: int, candidates: list[str], names: list[str], load: Loader, manifest: RunManifest
+) -> Rank:
+    if len(candidates) > 1:
+        raise RunError(f"several files claim to be rank {number}: {', '.join(candidates)}")
+    beside = _RANK_FILE.fullmatch(candidates[0])
+    assert beside is not None
+    json_name = f"rank{beside[1]}.json"
+    record = read_rank_record(place.read(json_name), place.join(json_name)) if json_name in names else None
+    if record is not None and record.rank != number:
+        raise RunError(f"{place.join(json_name)}: it is the record of rank {record.rank}")
+    rank = _rank_of_file(number, place.join(candidates[0]), load, record)
+    rank.world_size = rank.world_size or manifest.world_size
+    return rank
+
+
+def _unrecorded(ranks: list[Rank]) -> tuple[str, ...]:
+    without = [str(rank.rank) for rank in ranks if rank.record is None]
+    return (f"no record beside rank {', '.join(without)}: names and exact phases are not known",) if without else ()
+
+
+def _words(error: Exception) -> str:
+    return _shown((error.strerror or str(error)) if isinstance(error, OSError) else str(error))
+
+
+# ------------------------------------------------------------------ a folder of snapshots
+
+
+def _run_of_folder(place: _Place, names: list[str], load: Loader) -> Run:
+    files = [name for name in names if _SNAPSHOT_FILE.fullmatch(name)]
+    if not files:
+        raise RunError(f"{place.path}: neither {MANIFEST} nor a snapshot file (.pickle, .pkl; .gz, .xz, .zst) in it")
+    numbers, how = _numbers(files)
+    ranks, failures = [], []
+    for index, name in enumerate(files):
+        number = numbers[name] if numbers else index
+        try:
+            ranks.append(_rank_of_file(number, place.join(name), load, None))
+        except (InputError, OSError) as error:
+            failures.append(RankFailure(number if numbers else None, _shown(name), _words(error)))
+    if not numbers and (by_device := [rank.device for rank in ranks]) and len(set(by_device)) == len(by_device):
+        how = "ranks are taken from the devices in the files"
+        for rank in ranks:
+            rank.rank = rank.device
+    ranks.sort(key=lambda rank: rank.rank)
+    return Run(_shown(place.name), _shown(place.path), None, tuple(ranks), tuple(failures), (how,))
+
+
+def _numbers(files: list[str]) -> tuple[dict[str, int], str]:
+    """Rank numbers by file, where one rule gives each file its own; and what that rule was."""
+    for pattern, words in (
+        (_RANK_IN_NAME, "ranks are taken from the file names (rank…)"),
+        (_TRAILING_NUMBER, "ranks are taken from the numbers at the end of the file names"),
+    ):
+        matches = {name: match for name in files if (match := pattern.fullmatch(name))}
+        numbers = {name: int(match[1]) for name, match in matches.items()}
+        if len(numbers) == len(files) == len(set(numbers.values())):
+            return numbers, words
+    return {}, "nothing in the file names says which rank is which: they are numbered in the order of their names"

@@ -1,0 +1,172 @@
+"""Stacks of two snapshots under one numbering: what makes them the same stack in both.
+
+Legend: K distinct (file, function) pairs of one side, n stacks asked for.
+
+A stack is the sequence of its (file, function), innermost first, without line numbers, a frame that
+repeats counted once (recursion of another depth is the same stack). Library and generated files have
+comparable names already (``analyze.frames``); the user's own are paired here, longest common path
+suffix first, in a way that is the same when base and head are swapped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from snapviz.analyze.frames import FrameNames
+
+__all__ = ["NO_STACK", "JointStacks", "pair_files"]
+
+Int64 = npt.NDArray[np.int64]
+
+NO_STACK = 0
+"""Joint id of an allocation without frames."""
+
+_WEAK_NAMES = ("__init__.py", "__main__.py")
+"""Files that are alike in name only: a common suffix of one part says nothing about them."""
+
+
+def pair_files(base: Collection[str], head: Collection[str]) -> dict[str, str]:
+    """User files of base → their counterpart in head; a file without one is left out.
+
+    Identical paths first, then by the longest common suffix of whole parts; where several are
+    equally long, in the order of the paths. Swapping the arguments inverts the result exactly.
+    """
+    same = set(base) & set(head)
+    pairs = {path: path for path in same}
+    left, right = set(base) - same, set(head) - same
+    deepest = max((path.count("/") + 1 for path in left | right), default=0)
+    for depth in range(deepest, 0, -1):
+        here, there = _by_suffix(left, depth), _by_suffix(right, depth)
+        for suffix in sorted(here.keys() & there.keys()):
+            if depth == 1 and suffix in _WEAK_NAMES:
+                continue
+            pairs |= zip(here[suffix], there[suffix], strict=False)
+        left -= pairs.keys()
+        right -= set(pairs.values())
+    return pairs | _weak_pairs(pairs, left, right)
+
+
+def _by_suffix(paths: Iterable[str], depth: int) -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for path in sorted(paths):
+        parts = path.split("/")
+        if len(parts) >= depth:
+            found["/".join(parts[-depth:])].append(path)
+    return found
+
+
+def _weak_pairs(pairs: dict[str, str], left: set[str], right: set[str]) -> dict[str, str]:
+    """``__init__.py`` of two folders that other files have already shown to be the same.
+
+    Only where neither has a second counterpart: a choice could fall otherwise with the sides swapped.
+    """
+    moved = {(_without(b, h), _without(h, b)) for b, h in pairs.items() if b != h}
+    found = [
+        (one, other)
+        for one in sorted(left)
+        for other in sorted(right)
+        if one.rpartition("/")[2] == other.rpartition("/")[2] and (_without(one, other), _without(other, one)) in moved
+    ]
+    ones, others = Counter(one for one, _ in found), Counter(other for _, other in found)
+    return {one: other for one, other in found if ones[one] == others[other] == 1}
+
+
+def _pair_scripts(pairs: dict[str, str], base: set[str], head: set[str]) -> dict[str, str]:
+    """The program that was started, where it is called otherwise in head: the only script left on each side."""
+    left, right = base - pairs.keys(), head - set(pairs.values())
+    return {left.pop(): right.pop()} if len(left) == len(right) == 1 else {}
+
+
+def _text_of_pair(one: str, other: str) -> str:
+    if one == other:
+        return one
+    # "…/": how a reader tells the user's own file from a library's, whose path begins with its package
+    return (
+        f"…/{suffix}"
+        if (suffix := _common_suffix(one, other))
+        else "|".join(sorted(path.rpartition("/")[2] for path in (one, other)))
+    )
+
+
+def _common_suffix(one: str, other: str) -> str:
+    """The longest common suffix of whole parts of two paths."""
+    parts = []
+    for a, b in zip(reversed(one.split("/")), reversed(other.split("/")), strict=False):
+        if a != b:
+            break
+        parts.append(a)
+    return "/".join(reversed(parts))
+
+
+def _without(one: str, other: str) -> str:
+    return one.removesuffix(_common_suffix(one, other))
+
+
+class JointStacks:
+    """The stacks of base (side 0) and head (side 1) of one rank."""
+
+    def __init__(self, base: FrameNames, head: FrameNames) -> None:
+        self._sides = (base, head)
+        users = [{f for f, kind in side.files.values() if kind == "user"} for side in self._sides]
+        scripts = [
+            {f for f, function in side.names if function == "<module>" and f in users[i]}
+            for i, side in enumerate(self._sides)
+        ]
+        pairs = pair_files(*users)
+        pairs |= _pair_scripts(pairs, *scripts)
+        # a key for every file and side; the text only serves people
+        self._keys: list[dict[str, Hashable]] = [
+            {b: ("pair", b, h) for b, h in pairs.items()},
+            {h: ("pair", b, h) for b, h in pairs.items()},
+        ]
+        self._texts = {("pair", b, h): _text_of_pair(b, h) for b, h in pairs.items()}
+        self._frames: dict[tuple[Hashable, str], int] = {}
+        self._frame_texts: list[str] = []
+        self._of_pair = [self._join(side) for side in (0, 1)]
+        self._stacks: dict[bytes, int] = {b"": NO_STACK}
+        self._known: list[dict[int, int]] = [{-1: NO_STACK}, {-1: NO_STACK}]
+
+    def _join(self, side: int) -> Int64:
+        """[K] joint frame id of every distinct (file, function) of one side."""
+        names = self._sides[side]
+        user = {file for file, kind in names.files.values() if kind == "user"}
+        out = np.empty(len(names.names), np.int64)
+        for i, (file, function) in enumerate(names.names):
+            key = self._keys[side].get(file, ("only", side, file)) if file in user else file
+            joint = self._frames.setdefault((key, function), len(self._frames))
+            if joint == len(self._frame_texts):
+                text = self._texts.get(key, file) if isinstance(key, tuple) else file
+                self._frame_texts.append(f"{function} ({text})")
+            out[i] = joint
+        return out
+
+    def ids(self, side: int, stacks: npt.NDArray[np.int32]) -> Int64:
+        """[n] joint ids of stack ids of one side; ``NO_STACK`` for ``ABSENT`` and empty ones."""
+        distinct, inverse = np.unique(stacks, return_inverse=True)
+        known = self._known[side]
+        for stack in distinct.tolist():
+            if stack not in known:
+                joint, _ = self._sequence(side, stack)
+                known[stack] = self._stacks.setdefault(joint.tobytes(), len(self._stacks))
+        return np.array([known[stack] for stack in distinct.tolist()], np.int64)[inverse.reshape(-1)]
+
+    def _sequence(self, side: int, stack: int) -> tuple[Int64, Int64]:
+        """Joint frame ids of a stack without repetitions, and the frames they stand for."""
+        names = self._sides[side]
+        frames = names.columns.stacks.of(stack)
+        joint = self._of_pair[side][names.of_frame[frames]]
+        kept = np.append(True, joint[1:] != joint[:-1]) if len(joint) else np.zeros(0, bool)
+        return joint[kept], frames[kept].astype(np.int64)
+
+    def texts(self, side: int, stack: int) -> tuple[str, ...]:
+        """``function (file)`` of each frame of a stack, innermost first, the same text on both sides."""
+        return tuple(self._frame_texts[i] for i in self._sequence(side, stack)[0].tolist())
+
+    def lines(self, side: int, stack: int) -> tuple[int, ...]:
+        """Line numbers for ``texts``, of this side."""
+        _, frames = self._sequence(side, stack)
+        return tuple(self._sides[side].columns.frames.line[frames].tolist())

@@ -1,0 +1,86 @@
+"""What crosses a boundary: the documents of a run directory (``run``), and the reports (``diff``, ``info``).
+
+One model per document and per thing a person would point at in it; never one per event. Byte counts are
+integers, in bytes, and end in ``_bytes``; times are integers, µs since the Unix epoch, and end in
+``_us``.
+"""
+
+from __future__ import annotations
+
+from snapviz.schema.base import (
+    Model,
+)
+from snapviz.schema.diff import (
+    DIFF_VERSION,
+    BrokenRank,
+    Dangling,
+    DiffReport,
+    DiffRow,
+    EnvironmentChange,
+    MeasureBytes,
+    PhaseDelta,
+    Point,
+    RankPoint,
+    RunSummary,
+    Suspect,
+    Unchanged,
+    Without,
+)
+from snapviz.schema.info import (
+    INFO_VERSION,
+    InfoReport,
+    LiveRow,
+    PhaseInfo,
+    RankInfo,
+)
+from snapviz.schema.run import (
+    RANK_VERSION,
+    RUN_VERSION,
+    Boundary,
+    GitState,
+    HistoryRecord,
+    HolderRecord,
+    NameRecord,
+    PhaseRecord,
+    RankRecord,
+    RunManifest,
+    TorchCounters,
+    read_manifest,
+    read_rank_record,
+)
+
+__all__ = [
+    "DIFF_VERSION",
+    "INFO_VERSION",
+    "RANK_VERSION",
+    "RUN_VERSION",
+    "Boundary",
+    "BrokenRank",
+    "Dangling",
+    "DiffReport",
+    "DiffRow",
+    "EnvironmentChange",
+    "GitState",
+    "HistoryRecord",
+    "HolderRecord",
+    "InfoReport",
+    "LiveRow",
+    "MeasureBytes",
+    "Model",
+    "NameRecord",
+    "PhaseDelta",
+    "PhaseInfo",
+    "PhaseRecord",
+    "Point",
+    "RankInfo",
+    "RankPoint",
+    "RankRecord",
+    "RunManifest",
+    "RunSummary",
+    "Suspect",
+    "TorchCounters",
+    "Unchanged",
+    "Without",
+    "read_manifest",
+    "read_rank_record",
+]

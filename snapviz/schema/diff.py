@@ -1,0 +1,278 @@
+"""The report of a diff. All bytes are integers; what a side does not have is none, not zero."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import JsonValue
+
+from snapviz.schema.base import Model
+from snapviz.schema.run import GitState
+
+__all__ = [
+    "DIFF_VERSION",
+    "BrokenRank",
+    "Dangling",
+    "DiffReport",
+    "DiffRow",
+    "EnvironmentChange",
+    "MeasureBytes",
+    "PhaseDelta",
+    "Point",
+    "RankPoint",
+    "RunSummary",
+    "Suspect",
+    "Unchanged",
+    "Without",
+]
+
+DIFF_VERSION = 1
+
+
+class MeasureBytes(Model):
+    """The four measures at one moment, or the four peaks of one stretch."""
+
+    requested_bytes: int
+    # what the program asked for
+    allocated_bytes: int
+    # rounded blocks in use: torch.cuda.memory_allocated
+    active_bytes: int
+    # allocated, and freed blocks another stream may still read
+    reserved_bytes: int
+    # what the allocator took from the device: torch.cuda.memory_reserved
+
+
+class RunSummary(Model):
+    """One side of a diff."""
+
+    name: str
+    # for people
+    ranks: tuple[int, ...]
+    # those that could be read, ascending
+    world_size: int | None = None
+    # none where nothing says it
+    torch: str | None = None
+    # none where nothing says it
+    device: str | None = None
+    # none where nothing says it
+    git: GitState | None = None
+    # none where nothing says it
+    settings: dict[str, JsonValue] = {}
+    # allocator settings
+    recorded: bool = False
+    # whether every rank has a record (names and exact phases)
+    metrics: dict[str, float | int] = {}
+    # as in the manifest
+
+
+class EnvironmentChange(Model):
+    """Something around the runs that differs and can move memory by itself."""
+
+    what: str
+    # such as torch, device, world size, allocator max_split_size
+    base: JsonValue
+    # none where base does not have it
+    head: JsonValue
+    # none where head does not have it
+
+
+class PhaseDelta(Model):
+    """One folded phase of one rank in both runs. A side that lacks it is none, not zero."""
+
+    rank: int
+    # aligned by number; two runs of one rank each are aligned whatever it is, under head's
+    phase: str
+    # folded: train/step0 the first step, train/step the later ones
+    base_peak: MeasureBytes | None
+    # highest in any of base's phases of that name, each measure by itself
+    base_end: MeasureBytes | None
+    # at the end of the last of them
+    head_peak: MeasureBytes | None
+    # as base_peak
+    head_end: MeasureBytes | None
+    # as base_end
+    peak_delta: MeasureBytes | None
+    # head − base; none where a side lacks the phase
+    end_delta: MeasureBytes | None
+    # head − base
+
+
+class DiffRow(Model):
+    """Allocations of one owner, category, birth phase and stack, live at a point."""
+
+    owner: str
+    # "" where not known
+    category: str
+    # one of analyze.facts.CATEGORIES
+    birth_phase: str
+    # folded; "before the recording" and "outside phases" are names too
+    dangling: bool
+    # a whole parameter past the phase that should have released it
+    evidence: Literal["recorded", "annotated", "inferred"]
+    # the weakest of what owner and category rest on
+    stack: tuple[str, ...]
+    # "function (file)", innermost first, normalised: what was matched across the runs
+    base_lines: tuple[int, ...] | None
+    # a line for each entry of stack, of base's largest allocation in the row; none without one
+    head_lines: tuple[int, ...] | None
+    # as base_lines
+    base_bytes: int
+    # sum of block bytes
+    base_count: int
+    # allocations
+    head_bytes: int
+    # sum of block bytes
+    head_count: int
+    # allocations
+    delta_bytes: int
+    # head_bytes − base_bytes
+
+
+class Unchanged(Model):
+    """Rows that are the same in both, bytes and count: counted, not listed."""
+
+    rows: int
+    # how many
+    total_bytes: int
+    # their bytes, on either side
+
+
+class Without(Model):
+    """A peak recomputed from the curve with every dangling allocation taken out while it dangled."""
+
+    peak_bytes: int
+    # highest allocated of the same stretch of time
+    saved_bytes: int
+    # today's peak minus that; can be less than what dangles, when the peak moves elsewhere
+
+
+class RankPoint(Model):
+    """One rank at one point. base_total + Σ delta_bytes of the rows = head_total, exactly."""
+
+    rank: int
+    # as in PhaseDelta
+    base_phase: str | None
+    # the raw phase base's moment lies in; none outside, or where base lacks the point
+    head_phase: str | None
+    # as base_phase
+    base_total_bytes: int
+    # allocated at base's moment
+    head_total_bytes: int
+    # allocated at head's moment
+    delta_bytes: int
+    # head − base
+    rows: tuple[DiffRow, ...]
+    # those that changed, the largest |delta_bytes| first
+    unchanged: Unchanged
+    # the others
+    base_without: Without | None = None
+    # only at peaks, where something dangles
+    head_without: Without | None = None
+    # as base_without
+
+
+class Point(Model):
+    """A moment that is compared."""
+
+    at: str
+    # end, peak, phase:NAME:peak or phase:NAME:end: what --at takes
+    title: str
+    # the same in words
+    ranks: tuple[RankPoint, ...]
+    # ascending by rank
+    worst_rank: int | None
+    # the rank with the largest growth; none without ranks
+
+
+class Dangling(Model):
+    """An original parameter that is live after the phase that should have released it."""
+
+    run: Literal["base", "head"] | None
+    # which side; none where there is only one
+    rank: int
+    # in that run
+    name: str
+    # of the parameter; several, joined by ", ", where they share one allocation
+    requested_bytes: int
+    # what was asked for
+    block_bytes: int
+    # what it holds
+    birth_phase: str
+    # raw
+    should_go_in: str
+    # the phase that should have released it
+    gone_in: str | None
+    # the phase it really went in; none: live at the end
+    dtype: str | None
+    # none where not recorded
+    shape: tuple[int, ...] | None
+    # none where not recorded
+    stack: tuple[str, ...]
+    # "function (file:line)" of its creation, innermost first
+    holders: tuple[str, ...]
+    # what keeps it, where the recorder looked
+
+
+class Suspect(Model):
+    """What may dangle in a bare file. Never certain; the evidence is all there is."""
+
+    run: Literal["base", "head"] | None
+    # which side; none where there is only one
+    rank: int
+    # in that run
+    count: int
+    # allocations with this stack and size
+    requested_bytes: int
+    # of all of them
+    block_bytes: int
+    # of all of them
+    birth_phase: str
+    # raw
+    evidence: tuple[str, ...]
+    # in words
+    stack: tuple[str, ...]
+    # as in Dangling
+
+
+class BrokenRank(Model):
+    """A rank that could not be read, or is missing. Never silently left out."""
+
+    run: Literal["base", "head"] | None
+    # which side; none where there is only one
+    rank: int | None
+    # none where even that is not known
+    source: str
+    # file name
+    message: str
+    # what is wrong with it
+
+
+class DiffReport(Model):
+    """Two runs compared. ``base`` first, everywhere."""
+
+    schema_version: int
+    # whole number, DIFF_VERSION when written by this version
+    base: RunSummary
+    # what head is compared with
+    head: RunSummary
+    # what is judged
+    verdict: str
+    # one or two sentences
+    notes: tuple[str, ...]
+    # what is inferred, estimated, truncated or left out: read before the numbers
+    broken: tuple[BrokenRank, ...]
+    # any makes the exit code 2
+    environment: tuple[EnvironmentChange, ...]
+    # empty: nothing around them differs, as far as is known
+    unmatched_base_ranks: tuple[int, ...]
+    # ranks only base has
+    unmatched_head_ranks: tuple[int, ...]
+    # ranks only head has
+    phases: tuple[PhaseDelta, ...]
+    # rank after rank, in order of head's phases
+    points: tuple[Point, ...]
+    # in the order asked for
+    dangling: tuple[Dangling, ...]
+    # of both runs, largest first within a rank
+    suspects: tuple[Suspect, ...]
+    # of both runs, only of ranks without a record

@@ -1,0 +1,231 @@
+"""The run directory: ``run.json`` and a ``rankNNNNN.json`` beside each rank's snapshot.
+
+Versions are whole numbers. A document of a higher one than ``RUN_VERSION`` or ``RANK_VERSION`` is
+refused in words; a new optional field does not raise them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from pydantic import Field, JsonValue, ValidationError
+
+from snapviz.errors import RunError
+from snapviz.schema.base import Bytes, Micros, Model
+
+__all__ = [
+    "RANK_VERSION",
+    "RUN_VERSION",
+    "Boundary",
+    "GitState",
+    "HistoryRecord",
+    "HolderRecord",
+    "NameRecord",
+    "PhaseRecord",
+    "RankRecord",
+    "RunManifest",
+    "TorchCounters",
+    "read_manifest",
+    "read_rank_record",
+]
+
+RUN_VERSION = 1
+RANK_VERSION = 1
+
+
+class GitState(Model):
+    """The state of the checkout a run was started from."""
+
+    commit: str
+    # full hash where known; shown cut to 7 characters
+    branch: str | None = None
+    # none on a detached head
+    dirty: bool | None = None
+    # none where nobody looked; a dirty tree makes the commit only half the truth
+
+
+class RunManifest(Model):
+    """``run.json``: what is true of the whole run."""
+
+    schema_version: int
+    # whole number, RUN_VERSION when written by this version
+    name: str
+    # for people; the directory's name where the recorder was given none
+    created: str | None = None
+    # ISO 8601 with offset: text, because nothing computes with it
+    command: tuple[str, ...] = ()
+    # argv, one entry an argument, so that quoting is never guessed
+    git: GitState | None = None
+    # none outside a checkout
+    world_size: Annotated[int, Field(ge=1)] | None = None
+    # ranks of the job, recorded or not
+    recorded_ranks: tuple[int, ...] | None = None
+    # ranks that were meant to be recorded; none means all of world_size. One that then has no file
+    # is reported as missing: without this a crashed rank and one never recorded look alike
+    torch: str | None = None
+    # torch.__version__, with its local part (+cu130)
+    device: str | None = None
+    # the device's name, such as NVIDIA H200
+    allocator_settings: dict[str, JsonValue] = {}
+    # as torch reports them; a difference here explains differences of reserved memory
+    packages: dict[str, str] = {}
+    # package → version, those the recorder thought matter (lightning-thunder, accelerate, …)
+    settings: dict[str, JsonValue] = {}
+    # what the user passed of the run itself (batch size, sequence length): compared between runs
+    metrics: dict[str, float | int] = {}
+    # name → value, of the whole run; unit in the name (tokens_per_s)
+
+
+class TorchCounters(Model):
+    """torch's own counters for one phase; peaks were reset at its start."""
+
+    peak_allocated_bytes: Bytes
+    # torch.cuda.max_memory_allocated at the end
+    end_allocated_bytes: Bytes
+    # torch.cuda.memory_allocated at the end
+    peak_reserved_bytes: Bytes
+    # torch.cuda.max_memory_reserved at the end
+    end_reserved_bytes: Bytes
+    # torch.cuda.memory_reserved at the end
+    peak_active_bytes: Bytes | None = None
+    # memory_stats()["active_bytes.all.peak"]; optional: memory_stats costs more than the four above
+    end_active_bytes: Bytes | None = None
+    # memory_stats()["active_bytes.all.current"]
+    peak_requested_bytes: Bytes | None = None
+    # memory_stats()["requested_bytes.all.peak"]
+    end_requested_bytes: Bytes | None = None
+    # memory_stats()["requested_bytes.all.current"]
+
+
+class PhaseRecord(Model):
+    """A named stretch of a rank. Phases may nest; an inner one's name begins with its outer one's."""
+
+    name: str
+    # nested by "/"; steps are train/step0, train/step1, …
+    start_us: Micros
+    # the clock of the snapshot's time_us, taken before the first thing of the phase
+    stop_us: Micros
+    # taken after the last thing of the phase, once the device is synchronised
+    counters: TorchCounters | None = None
+    # what replay is checked against; none where the device has no such counters
+
+
+class NameRecord(Model):
+    """One tensor at one boundary. Several may lie in one allocation (FSDP2's gradients do)."""
+
+    kind: str
+    # parameter (whole, before sharding or in an unsharded run), shard, gradient, optimizer_state,
+    # optimizer_param (what param_groups hold, stale or not), buffer; text, so that a newer
+    # recorder's kinds still open
+    name: str
+    # the module path of the tensor; optimizer state ends in its key (layers.0.w.exp_avg)
+    address: Annotated[int, Field(ge=0)]
+    # data pointer of the storage: an allocation's address, or inside one
+    nbytes: Bytes
+    # bytes of the storage
+    dtype: str | None = None
+    # torch.float32, …
+    shape: tuple[int, ...] | None = None
+    # of the tensor; of the local shard for kind shard
+
+
+class Boundary(Model):
+    """The names of one moment, taken between two phases."""
+
+    time_us: Micros
+    # when the addresses were read: a name means the allocation that was live then
+    phase: str | None = None
+    # the phase that just ended; none for a boundary outside phases
+    names: tuple[NameRecord, ...] = ()
+    # empty when nothing was registered yet
+
+
+class HolderRecord(Model):
+    """A Python path to a reference that keeps a parameter's storage."""
+
+    parameter: str
+    # a name as in NameRecord.name
+    path: str
+    # innermost first: Model._parameters['p1'] ← ThunderModule._model ← m (train.py:31)
+    kind: str | None = None
+    # module, optimizer, frame, global, closure, …; text for the reason NameRecord.kind is
+    time_us: Micros | None = None
+    # when it was looked for: a holder may be gone later
+
+
+class HistoryRecord(Model):
+    """How the allocator's history was recorded: what decides whether a replay is exact."""
+
+    first_allocation: bool
+    # whether recording began before the first allocation of this device
+    max_entries: Annotated[int, Field(ge=1)] | None = None
+    # events kept; older ones are overwritten and nothing in the snapshot says so
+    context: str | None = None
+    # "all", "alloc" or "state": "alloc" means that a free carries its alloc's stack
+    stacks: str | None = None
+    # "python" or "all" (with C++)
+
+
+class RankRecord(Model):
+    """``rankNNNNN.json``: what one rank knew while it ran and a snapshot cannot say."""
+
+    schema_version: int
+    # whole number, RANK_VERSION when written by this version
+    rank: Annotated[int, Field(ge=0)]
+    # global rank
+    world_size: Annotated[int, Field(ge=1)] | None = None
+    # as in the manifest; here too because a record may travel alone
+    device: Annotated[int, Field(ge=0)] | None = None
+    # ordinal of this rank's device: the slot of device_traces that is this rank's
+    device_name: str | None = None
+    # such as NVIDIA H200; ranks of one job can differ
+    torch: str | None = None
+    # torch.__version__
+    history: HistoryRecord | None = None
+    # none: nobody knows, so nothing is taken for granted
+    phases: tuple[PhaseRecord, ...] = ()
+    # in order of start_us
+    boundaries: tuple[Boundary, ...] = ()
+    # in order of time_us
+    holders: tuple[HolderRecord, ...] = ()
+    # found when asked for; empty says nothing
+    metrics: dict[str, float | int] = {}
+    # name → value, of this rank
+
+
+_Model = TypeVar("_Model", RunManifest, RankRecord)
+
+
+def read_manifest(text: str | bytes, where: str) -> RunManifest:
+    """A ``run.json``. Raises ``RunError`` naming ``where``, the field and what was expected."""
+    return _read(RunManifest, text, where, RUN_VERSION)
+
+
+def read_rank_record(text: str | bytes, where: str) -> RankRecord:
+    """A ``rankNNNNN.json``. Raises ``RunError`` naming ``where``, the field and what was expected."""
+    return _read(RankRecord, text, where, RANK_VERSION)
+
+
+class _Versioned(Model):
+    schema_version: int
+
+
+def _read(model: type[_Model], text: str | bytes, where: str, known: int) -> _Model:
+    try:
+        # the version first: a newer document's other fields may rightly not fit
+        version = _Versioned.model_validate_json(text).schema_version
+        if not 1 <= version <= known:
+            raise RunError(
+                f"{where}: schema version {version}, but this snapviz reads versions 1 to {known}; "
+                + ("a newer snapviz wrote it: update snapviz" if version > known else "it is not a snapviz document")
+            )
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        raise RunError(f"{where}: {_first_fault(error)}") from None
+
+
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{place}: {first['msg']}{more}" if place else f"{first['msg']}{more}"

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from snapviz.analyze.frames import FrameNames, normal_file, normal_function
+from tests.analyze.builders import Trace, frame
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "kind"),
+    [
+        ("/opt/conda/lib/python3.11/site-packages/torch/optim/adam.py", "torch/optim/adam.py", "library"),
+        ("/usr/lib/python3/dist-packages/yaml/__init__.py", "yaml/__init__.py", "library"),
+        ("/usr/lib/python3.12/json/decoder.py", "python3/json/decoder.py", "library"),
+        ("C:\\venv\\Lib\\site-packages\\torch\\_tensor.py", "torch/_tensor.py", "library"),
+        ("<frozen runpy>", "<frozen runpy>", "library"),
+        ("/tmp/torchinductor_root/ab/cabcdefghijklmnopqrstuvwxyz.py", "<torchinductor>", "generated"),
+        ("/root/.triton/cache/0a1b/add.py", "<triton>", "generated"),
+        ("<eval_with_key>.17", "<eval_with_key>", "generated"),
+        ("<eval_with_key>.3 from /w/model.py:20 in wrapped", "<eval_with_key>", "generated"),
+        ("/tmp/ipykernel_421/1234.py", "<ipython>", "generated"),
+        ("<ipython-input-3-0f>", "<ipython>", "generated"),
+        ("thunder.computation_3", "<thunder.computation>", "generated"),
+        ("<fx-generated_1>", "<fx-generated>", "generated"),
+        ("/tmp/tmpab12cd34/train.py", "<tmp>/train.py", "generated"),
+        ("/work/main/model_2.py", "/work/main/model_2.py", "user"),
+        ("train.py", "train.py", "user"),
+        ("", "", "user"),
+    ],
+)
+def test_a_file_has_one_name_on_every_machine(file: str, name: str, kind: str) -> None:
+    assert normal_file(file) == (name, kind)
+
+
+def test_numbers_that_a_compiler_chose_are_cut_and_no_others() -> None:
+    assert normal_function("torch_dynamo_resume_in_forward_at_123", "user") == "torch_dynamo_resume_in_forward"
+    assert normal_function("__compiled_fn_12_0a1b2c3d_4e5f", "user") == "__compiled_fn"
+    assert normal_function("triton_poi_fused_add_3", "generated") == "triton_poi_fused_add"
+    assert normal_function("block_3", "user") == "block_3"
+
+
+def test_frames_of_one_function_are_one_pair_whatever_the_line() -> None:
+    trace = Trace()
+    trace.alloc(20, frame("f", line=1), frame("f", line=2), frame("g", "/x/site-packages/a.py"))
+    names = FrameNames(trace.snap().columns)
+    assert sorted(names.names) == [("/work/model.py", "f"), ("a.py", "g")]
+    assert len(names.of_frame) == 3
+    assert len(set(names.of_frame.tolist())) == 2

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from snapviz.analyze.facts import BEFORE, OUTSIDE
+from snapviz.analyze.passes import analyze
+from snapviz.analyze.phases import fold, folded_phases, phase_of
+from snapviz.replay.model import MEASURES
+from snapviz.schema import RankRecord
+from tests.analyze.builders import MIB, Trace, frame, record
+
+
+def facts_of(trace: Trace, rank_record: RankRecord | None = None):
+    snap = trace.snap()
+    return analyze(0, snap.columns, snap.replay(trace.device), rank_record)
+
+
+@pytest.mark.parametrize(
+    ("name", "folded"),
+    [
+        ("train/step0", "train/step0"),
+        ("train/step7", "train/step"),
+        ("train/step12/forward", "train/step/forward"),
+        ("epoch2/step0", "epoch/step0"),
+        ("layer3", "layer3"),
+        ("step", "step"),
+        ("materialize", "materialize"),
+    ],
+)
+def test_later_steps_fold(name: str, folded: str) -> None:
+    assert fold(name) == folded
+
+
+def test_scopes_become_steps_and_what_is_inside_them() -> None:
+    trace = Trace()
+    trace.alloc(20, frame("before"))
+    for step in range(3):
+        trace.mark("START", f"ProfilerStep#{step}")
+        trace.mark("START", "forward")
+        address = trace.alloc(30, frame("act"))
+        trace.mark("END", "forward")
+        trace.mark("START", "FSDP::all_gather (layers.0)")
+        trace.mark("END", "FSDP::all_gather (layers.0)")
+        trace.mark("START", "Optimizer.step#AdamW.step")
+        trace.free(address)
+        trace.mark("END", "Optimizer.step#AdamW.step")
+        trace.mark("END", f"ProfilerStep#{step}")
+    trace.alloc(40, frame("after"))
+    facts = facts_of(trace)
+    assert facts.phases.source == "annotations"
+    assert facts.phases.names[:4] == ("train/step0", "train/step0/forward", "train/step0/optimizer", "train/step1")
+    births = [facts.births[b] for b in facts.birth]
+    assert births == [OUTSIDE, *(f"train/step{i}/forward" for i in range(3)), OUTSIDE]
+    assert list(folded_phases(facts.phases)) == [
+        "train/step0",
+        "train/step0/forward",
+        "train/step0/optimizer",
+        "train/step",
+        "train/step/forward",
+        "train/step/optimizer",
+    ]
+    assert any("1 kind of short library scopes" in note for note in facts.notes)
+
+
+def test_peak_end_and_growth_are_those_of_the_curve_in_all_four_measures() -> None:
+    trace = Trace()
+    kept = trace.alloc(20)
+    start = trace.tick()
+    trace.free(trace.alloc(60))
+    trace.alloc(40)
+    stop = trace.tick()
+    trace.free(kept)
+    phases = facts_of(trace, record([("a", start, stop), ("b", stop, trace.now)])).phases
+    assert phases.names == ("a", "b")
+    assert MEASURES == ("requested", "allocated", "active", "reserved")
+    assert (phases.start // MIB).tolist() == [[20, 20, 20, 20], [60, 60, 60, 120]]
+    assert (phases.peak // MIB).tolist() == [[80, 80, 80, 120], [60, 60, 60, 120]]
+    assert (phases.end // MIB).tolist() == [[60, 60, 60, 120], [40, 40, 40, 120]]
+    assert (phases.growth // MIB).tolist() == [[40, 40, 40, 100], [-20, -20, -20, 0]]
+
+
+def test_a_phase_without_events_is_as_high_as_what_was_there() -> None:
+    trace = Trace()
+    trace.alloc(20)
+    start, stop = trace.tick(), trace.tick()
+    trace.alloc(40)
+    phases = facts_of(trace, record([("quiet", start, stop)])).phases
+    assert (phases.peak[0] // MIB).tolist() == (phases.end[0] // MIB).tolist() == [20, 20, 20, 20]
+    assert phases.first[0] == phases.stop[0]
+
+
+def test_annotations_that_do_not_balance_are_told_and_harm_nothing() -> None:
+    trace = Trace()
+    trace.mark("END", "forward")
+    trace.mark("START", "eval")
+    trace.alloc(20)
+    trace.mark("START", "eval/inner")
+    trace.alloc(40)
+    facts = facts_of(trace)
+    assert facts.phases.names == ("eval", "eval/eval|inner")
+    assert any("3 annotations have no partner" in note for note in facts.notes)
+
+
+def test_scopes_of_one_name_inside_each_other_are_paired_from_the_inside() -> None:
+    trace = Trace()
+    for stage in ("START", "START"):
+        trace.mark(stage, "eval")
+        trace.alloc(20)
+    for stage in ("END", "END"):
+        trace.mark(stage, "eval")
+        trace.alloc(30)
+    facts = facts_of(trace)
+    assert facts.phases.names == ("eval", "eval/eval")
+    assert [facts.births[b] for b in facts.birth] == ["eval", "eval/eval", "eval", OUTSIDE]
+
+
+def test_steps_are_inferred_from_the_optimizer_and_say_so() -> None:
+    trace = Trace()
+    for _ in range(2):
+        trace.alloc(20)
+        trace.mark("START", "Optimizer.step#SGD.step")
+        trace.alloc(30)
+        trace.mark("END", "Optimizer.step#SGD.step")
+    trace.alloc(40)
+    facts = facts_of(trace)
+    assert facts.phases.source == "optimizer steps"
+    births = [facts.births[b] for b in facts.birth]
+    inferred = [i for i, name in enumerate(facts.phases.names) if name.count("/") == 1]
+    assert facts.phases.start_us[inferred[1]] == facts.phases.stop_us[inferred[0]] + 1
+    steps = [f"train/step{i}{end}" for i in range(2) for end in ("", "/optimizer")]
+    assert births == [*steps, OUTSIDE]
+    assert any("steps are inferred" in note for note in facts.notes)
+
+
+def test_without_anything_the_run_is_one_phase() -> None:
+    trace = Trace()
+    trace.free(trace.alloc(20))
+    facts = facts_of(trace)
+    assert facts.phases.names == ("run",)
+    assert (int(facts.phases.first[0]), int(facts.phases.stop[0])) == (0, 4)
+    assert any("no phases are recorded" in note for note in facts.notes)
+
+
+def test_what_is_older_than_the_recording_says_so() -> None:
+    trace = Trace()
+    trace.alloc(20, frame("old"))
+    trace.events.clear()
+    trace.alloc(30, frame("new"))
+    facts = facts_of(trace)
+    assert sorted(facts.births[b] for b in facts.birth) == [BEFORE, "run"]
+
+
+def test_a_record_that_reaches_further_back_than_the_ring() -> None:
+    trace = Trace()
+    old = trace.alloc(20, frame("old"))
+    made = trace.tick()
+    trace.events.clear()
+    trace.tick()
+    trace.alloc(30, frame("new"))
+    phases = [("materialize", 0, made), ("shard", made, trace.now), ("train/step0", trace.now + 1, trace.now + 2)]
+    names = [(made, [("parameter", "w", old, 20 * MIB)]), (trace.now, [("shard", "v", old, 20 * MIB)])]
+    facts = facts_of(trace, record(phases, names))
+    assert facts.phases.names == ("shard", "train/step0")
+    assert "phase materialize lies before the first event that is left: nothing is known of it" in facts.notes
+    assert any(note.startswith("phase shard began before the first event") for note in facts.notes)
+    assert "1 set of names older than the first event that is left: not used" in facts.notes
+    assert [facts.owners[o] for o in facts.owner] == ["v", ""]
+    assert facts.dangling == ()
+
+
+def test_a_name_that_comes_too_often_is_no_phase() -> None:
+    trace = Trace()
+    trace.mark("START", "ProfilerStep#0")
+    for _ in range(40):
+        trace.mark("START", "layer")
+        trace.mark("END", "layer")
+    trace.alloc(20)
+    trace.mark("END", "ProfilerStep#0")
+    assert facts_of(trace).phases.names == ("train/step0",)
+
+
+def test_torchs_counters_are_checked_against_the_replay() -> None:
+    trace = Trace()
+    start = trace.now
+    trace.alloc(20)
+    counters = {"peak_reserved_bytes": 20 * MIB, "end_reserved_bytes": 20 * MIB, "end_allocated_bytes": 20 * MIB}
+    phase = {"name": "a", "start_us": start, "stop_us": trace.now}
+    right = record([]).model_dump() | {"phases": (phase | {"counters": counters | {"peak_allocated_bytes": 20 * MIB}},)}
+    wrong = record([]).model_dump() | {"phases": (phase | {"counters": counters | {"peak_allocated_bytes": 7}},)}
+    assert facts_of(trace, RankRecord.model_validate(right)).notes == ()
+    (note,) = facts_of(trace, RankRecord.model_validate(wrong)).notes
+    assert note == "phase a: peak allocated is 20,971,520 bytes by replay and 7 by torch's counter"
+
+
+def test_events_without_times_have_one_phase() -> None:
+    trace = Trace()
+    trace.alloc(20)
+    for event in trace.events:
+        del event["time_us"]
+    facts = facts_of(trace, record([("a", 0, 10)], [(5, [("parameter", "w", 1, 1)])]))
+    assert facts.phases.names == ("run",)
+    assert any("carry no times" in note for note in facts.notes)
+    assert not np.any(facts.owner)
+
+
+def test_the_innermost_phase_holds_an_event() -> None:
+    trace = Trace()
+    trace.mark("START", "outer")
+    trace.alloc(20)
+    trace.mark("START", "inner")
+    trace.alloc(30)
+    trace.mark("END", "inner")
+    trace.mark("END", "outer")
+    trace.alloc(40)
+    phases = facts_of(trace).phases
+    assert [phase_of(phases, e) for e in (-1, 1, 3, 5)] == [None, "outer", "outer/inner", None]

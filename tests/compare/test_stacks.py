@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snapviz.analyze.frames import FrameNames
+from snapviz.compare.stacks import NO_STACK, JointStacks, pair_files
+from tests.analyze.builders import Trace, frame
+
+PARTS = st.sampled_from(["a", "b", "c", "model.py", "train.py", "__init__.py", "utils.py"])
+PATHS = st.sets(st.lists(PARTS, min_size=1, max_size=4).map("/".join), max_size=9)
+
+
+@given(base=PATHS, head=PATHS)
+def test_files_are_paired_alike_from_both_sides(base: set[str], head: set[str]) -> None:
+    pairs = pair_files(base, head)
+    assert pair_files(head, base) == {h: b for b, h in pairs.items()}
+    assert len(set(pairs.values())) == len(pairs)
+    assert all(pairs[path] == path for path in base & head)
+
+
+def test_the_longest_suffix_wins() -> None:
+    base = {"/r1/pkg/model.py", "/r1/model.py", "/r1/gone.py"}
+    head = {"/r2/x/pkg/model.py", "/r2/x/model.py", "/r2/x/new.py"}
+    assert pair_files(base, head) == {"/r1/pkg/model.py": "/r2/x/pkg/model.py", "/r1/model.py": "/r2/x/model.py"}
+    # in the order of the paths it would be the other way round
+    crossed = pair_files({"/a/x/model.py", "/b/y/model.py"}, {"/c/y/model.py", "/d/x/model.py"})
+    assert crossed == {"/a/x/model.py": "/d/x/model.py", "/b/y/model.py": "/c/y/model.py"}
+
+
+def test_files_that_are_alike_in_name_only_need_a_witness() -> None:
+    assert pair_files({"/r1/a/__init__.py"}, {"/r2/b/__init__.py"}) == {}
+    moved = pair_files({"/r1/__init__.py", "/r1/train.py"}, {"/r2/__init__.py", "/r2/train.py"})
+    assert moved == {"/r1/__init__.py": "/r2/__init__.py", "/r1/train.py": "/r2/train.py"}
+
+
+def test_no_choice_is_made_between_two_counterparts() -> None:
+    base = {"/r/train.py", "/r/eval.py", "/r/__init__.py"}
+    head = {"/x/train.py", "/y/eval.py", "/x/__init__.py", "/y/__init__.py"}
+    assert pair_files(base, head) == {"/r/train.py": "/x/train.py", "/r/eval.py": "/y/eval.py"}
+
+
+def joint(base: list[list[dict]], head: list[list[dict]]) -> tuple[list[int], list[int], JointStacks]:
+    sides = []
+    for stacks in (base, head):
+        trace = Trace()
+        for stack in stacks:
+            trace.alloc(20, *stack)
+        sides.append(trace.snap())
+    names = JointStacks(*(FrameNames(side.columns) for side in sides))
+    ids = [names.ids(i, side.replay(0).allocations.stack) for i, side in enumerate(sides)]
+    return ids[0].tolist(), ids[1].tolist(), names
+
+
+SAME = [
+    ([frame("f", "/r1/model.py", 3)], [frame("f", "/r1/model.py", 9)]),
+    ([frame("f", "/r1/model.py")], [frame("f", "/other/place/model.py")]),
+    ([frame("f", "/v1/lib/python3.11/site-packages/t/a.py")], [frame("f", "/v2/site-packages/t/a.py")]),
+    ([frame("walk"), frame("walk"), frame("main")], [frame("walk"), frame("main")]),
+    ([frame("k", "thunder.computation_3")], [frame("k", "thunder.computation_12")]),
+    ([frame("<module>", "/r/train_main.py")], [frame("<module>", "/r/train_pr.py")]),
+    ([], []),
+]
+
+
+@pytest.mark.parametrize(("base", "head"), SAME)
+def test_these_are_the_same_stack(base: list[dict], head: list[dict]) -> None:
+    one, other, _ = joint([base], [head])
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("base", "head"),
+    [
+        ([frame("f")], [frame("g")]),
+        ([frame("f", "/r/a.py")], [frame("f", "/r/b.py")]),
+        ([frame("f"), frame("main")], [frame("main"), frame("f")]),
+        ([frame("f"), frame("g"), frame("f")], [frame("f"), frame("g")]),
+        ([frame("f")], []),
+    ],
+)
+def test_these_are_not(base: list[dict], head: list[dict]) -> None:
+    one, other, _ = joint([base], [head])
+    assert one != other
+
+
+def test_two_files_of_one_name_are_kept_apart() -> None:
+    base = [[frame("f", "/r1/x/m.py")], [frame("f", "/r1/y/m.py")]]
+    head = [[frame("f", "/r2/y/m.py")], [frame("f", "/r2/x/m.py")]]
+    one, other, _ = joint(base, head)
+    assert one == other[::-1]
+    assert len(set(one)) == 2
+
+
+def test_no_stack_is_no_stack_and_texts_are_those_of_both_sides() -> None:
+    base = [frame("f", "/r1/m.py", 3), frame("f", "/r1/m.py", 4), frame("g", "/r1/site-packages/t/a.py", 5)]
+    head = [frame("f", "/r2/m.py", 8), frame("g", "/r2/site-packages/t/a.py", 6)]
+    one, other, names = joint([base], [head])
+    assert names.ids(0, np.array([-1], np.int32)).tolist() == [NO_STACK]
+    assert one == other
+    assert names.texts(0, 0) == names.texts(1, 0) == ("f (…/m.py)", "g (t/a.py)")
+    assert (names.lines(0, 0), names.lines(1, 0)) == ((3, 5), (8, 6))
