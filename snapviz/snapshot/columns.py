@@ -29,6 +29,7 @@ __all__ = [
     "Events",
     "Frames",
     "Segments",
+    "Sparse",
     "Stacks",
     "Strings",
 ]

@@ -1,0 +1,52 @@
+"""Explain the memory difference between two runs, to the byte.
+
+Ranks are matched by number, phases by name (steps folded into the first and the later ones),
+allocations by owner, category, phase of birth and stack. Line numbers and the checkout's path do not
+count, and addresses never do. Every byte of the difference is in a row; rows that did not change are
+counted.
+
+A difference alone exits with 0. A rank that cannot be read exits with 2, and the report of the others
+is still printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from snapviz.cli import options
+from snapviz.cli.progress import Progress
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``snapviz diff``."""
+    parser.add_argument("base", metavar="BASE", help="what HEAD is compared with")
+    parser.add_argument("head", metavar="HEAD", help="the run that is judged")
+    parser.add_argument(
+        "--at",
+        action="append",
+        metavar="WHEN",
+        help="end, peak, phase:NAME[:peak|:end]; repeatable (default: end and peak of the run)",
+    )
+    options.add_reading_arguments(parser)
+    options.add_output_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs ``snapviz diff``; 2 where a rank is broken or nothing could be compared, else 0."""
+    options.check_output(args)
+    from snapviz.analyze.run import load_run
+    from snapviz.compare.align import DEFAULT_POINTS, parse_at
+    from snapviz.compare.diff import diff
+    from snapviz.report.difftext import diff_lines
+
+    points = args.at or DEFAULT_POINTS
+    for point in points:
+        parse_at(point)
+    with Progress(args.quiet) as progress:
+        base = load_run(args.base, cache=not args.no_cache, progress=progress)
+        head = load_run(args.head, cache=not args.no_cache, progress=progress)
+        report = diff(base, head, points, args.rank, progress)
+    options.write_report(args, report, lambda width: diff_lines(report, width, args.top))
+    return 2 if report.broken or not any(point.ranks for point in report.points) else 0

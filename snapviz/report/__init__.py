@@ -1,0 +1,1 @@
+"""Finished results as text and JSON: pure functions, nothing is computed here."""

@@ -1,0 +1,180 @@
+"""The tables of a diff: phases, ranks, environment, metrics. Only what changed has a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snapviz.report.layout import Column, Line, Span, clean, cut, line, render_table, width_of, wrapped
+from snapviz.report.words import change
+from snapviz.schema import DiffReport, PhaseDelta
+from snapviz.units import format_bytes
+
+__all__ = ["environment_lines", "metric_lines", "phase_lines", "rank_lines"]
+
+_WIDE = 150
+"""Columns from which reserved memory has a place too."""
+
+_HEADING = 12
+"""Columns of a run's name in a heading; a longer one is ``base`` or ``head`` there."""
+
+_RANKS = 16
+"""Rows of the table of ranks."""
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """One group of columns of the table of phases."""
+
+    heading: str
+    field: str
+    peak: bool
+
+
+_MEASURES = (
+    _Measure("peak", "allocated_bytes", peak=True),
+    _Measure("end", "allocated_bytes", peak=False),
+    _Measure("reserved peak", "reserved_bytes", peak=True),
+)
+
+
+def _short_names(report: DiffReport) -> tuple[str, str]:
+    names = clean(report.base.name), clean(report.head.name)
+    return names if all(len(name) <= _HEADING for name in names) and names[0] != names[1] else ("base", "head")
+
+
+# ------------------------------------------------------------------ phases
+
+
+def phase_lines(report: DiffReport, width: int) -> list[Line]:
+    """Phases whose allocated peak or end changed (reserved too, where there is room), of the ranks that
+    differ: all alike once, else the worst rank's. One table, or one below the other where it is narrow."""
+    rank, who = _rank_to_show(report)
+    rows = [row for row in report.phases if row.rank == rank]
+    measures = [*_MEASURES[:2], *(_MEASURES[2:] if width >= _WIDE else [])]
+    changed = [row for row in rows if any(_changed(row, measure) for measure in measures)]
+    if not changed:
+        return []
+    names = _short_names(report)
+    measures = [m for m in measures if m in _MEASURES[:2] or any(_changed(row, m) for row in changed)]
+    lines = [line(), *_phase_table(changed, measures, names, who, width)]
+    if _widest(lines) > width:
+        lines = []
+        for measure in measures:
+            if some := [row for row in changed if _changed(row, measure)]:
+                lines += [line(), *_phase_table(some, [measure], names, who, width)]
+    if same := [row.phase for row in rows if row not in changed]:
+        lines += wrapped(clean(f"not changed: {', '.join(same)}"), width, "", "  ", "faint")
+    return lines
+
+
+def _widest(lines: list[Line]) -> int:
+    return max(sum(width_of(span.text) for span in spans) for spans in lines)
+
+
+def _phase_table(
+    rows: list[PhaseDelta], measures: list[_Measure], names: tuple[str, str], who: str, width: int
+) -> list[Line]:
+    columns = [Column(f"phase{who}", number=False)]
+    for measure in measures:
+        columns += [*(Column(f"{measure.heading} {name}") for name in names), Column("Δ")]
+    return render_table(columns, [_phase_row(row, measures) for row in rows], width)
+
+
+def _rank_to_show(report: DiffReport) -> tuple[int, str]:
+    ranks = list(dict.fromkeys(row.rank for row in report.phases))
+    first = next((p.worst_rank for p in report.points if p.worst_rank is not None), ranks[0])
+    tables = [[row.model_copy(update={"rank": 0}) for row in report.phases if row.rank == rank] for rank in ranks]
+    if len(ranks) == 1:
+        return first, ""
+    if all(table == tables[0] for table in tables):
+        return first, " (both ranks)" if len(ranks) == 2 else f" (all {len(ranks)} ranks)"
+    return first, f" (rank {first})"
+
+
+def _pair(row: PhaseDelta, measure: _Measure) -> tuple[int | None, int | None]:
+    """(base, head) of one measure; none where a side lacks the phase."""
+    sides = (row.base_peak, row.head_peak) if measure.peak else (row.base_end, row.head_end)
+    base, head = (None if side is None else int(getattr(side, measure.field)) for side in sides)
+    return base, head
+
+
+def _changed(row: PhaseDelta, measure: _Measure) -> bool:
+    base, head = _pair(row, measure)
+    return base != head
+
+
+def _phase_row(row: PhaseDelta, measures: list[_Measure]) -> list[Span]:
+    cells = [Span(clean(row.phase))]
+    for measure in measures:
+        base, head = _pair(row, measure)
+        cells += [_cell(base), _cell(head)]
+        cells.append(change(head - base) if base is not None and head is not None else Span("–", "faint"))
+    return cells
+
+
+def _cell(value: int | None) -> Span:
+    return Span("–", "faint") if value is None else Span(format_bytes(value))
+
+
+# ------------------------------------------------------------------ ranks
+
+
+def rank_lines(report: DiffReport, width: int) -> list[Line]:
+    """Totals of every rank, where ranks differ from each other."""
+    base, head = _short_names(report)
+    lines: list[Line] = []
+    for point in report.points:
+        if len({(r.base_total_bytes, r.head_total_bytes) for r in point.ranks}) < 2:
+            continue
+        ordered = sorted(point.ranks, key=lambda r: (-r.delta_bytes, r.rank))
+        rows = [
+            [
+                Span(f"rank {r.rank}{' (worst)' if r.rank == point.worst_rank else ''}"),
+                Span(format_bytes(r.base_total_bytes)),
+                Span(format_bytes(r.head_total_bytes)),
+                change(r.delta_bytes),
+            ]
+            for r in ordered[:_RANKS]
+        ]
+        columns = [Column(clean(point.title), number=False), Column(base), Column(head), Column("Δ")]
+        lines += [line(), *render_table(columns, rows, width)]
+        if len(ordered) > _RANKS:
+            lines.append(line(Span(f"{len(ordered) - _RANKS} more ranks, none of them worse", "faint")))
+    return lines
+
+
+# ------------------------------------------------------------------ around the runs
+
+
+def environment_lines(report: DiffReport, width: int) -> list[Line]:
+    """What differs around the two runs."""
+    parts = [f"{change.what}: {_value(change.base)} → {_value(change.head)}" for change in report.environment]
+    return wrapped(clean(f"different: {'; '.join(parts)}"), width, "", "  ", "faint") if parts else []
+
+
+def _value(value: object) -> str:
+    return "–" if value is None else cut(str(value), 60)
+
+
+def metric_lines(report: DiffReport, width: int) -> list[Line]:
+    """Metrics that both runs have."""
+    base, head = report.base.metrics, report.head.metrics
+    names = [name for name in base if name in head]
+    if not names:
+        return []
+    rows = [
+        [Span(clean(name)), Span(_number(base[name])), Span(_number(head[name])), _percent(base[name], head[name])]
+        for name in names
+    ]
+    columns = [Column("", number=False), *(Column(name) for name in _short_names(report)), Column("")]
+    return [line(), *render_table(columns, rows, width)]
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if abs(value) >= 100 else f"{value:.4g}"
+
+
+def _percent(base: float, head: float) -> Span:
+    if base == head:
+        return Span("")
+    return Span(f"{(head - base) / abs(base):+.1%}" if base else "from 0")

@@ -1,0 +1,216 @@
+"""A diff for people: verdict, what is not certain, where, why, and what it would save.
+
+Pure: a finished ``DiffReport`` in, lines out. Nothing that did not change takes up room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from snapviz.report.difftables import environment_lines, metric_lines, phase_lines, rank_lines
+from snapviz.report.layout import Line, Span, clean, line, wrapped
+from snapviz.report.rows import row_lines
+from snapviz.report.words import block_counts, fold_names, plural
+from snapviz.schema import Dangling, DiffReport, DiffRow, Point, RankPoint, Suspect
+from snapviz.units import format_bytes, format_exact
+
+__all__ = ["diff_lines", "suspect_lines"]
+
+_NOTES = 6
+_SUSPECTS = 3
+"""Shown of each; JSON has all."""
+
+
+def diff_lines(report: DiffReport, width: int = 100, top: int = 10) -> list[Line]:
+    """The report in lines of at most ``width`` columns (at least 60), ``top`` rows to a point."""
+    width = max(60, width)
+    lines = _header(report, width)
+    lines += _warnings(report, width)
+    if any(point.ranks for point in report.points):
+        lines += phase_lines(report, width)
+        lines += rank_lines(report, width)
+        lines += _why(report, width, top)
+        lines += _saving(report, width)
+    lines += _lasting(report, width)
+    lines += _suspects(report, width)
+    lines += metric_lines(report, width)
+    return lines
+
+
+def _header(report: DiffReport, width: int) -> list[Line]:
+    names = f"{clean(report.base.name)} → {clean(report.head.name)}"
+    facts = " · ".join(_shared_facts(report))
+    first = [line(Span(names, "strong"), "   ", Span(facts, "faint"))]
+    if len(names) + len(facts) + 3 > width:
+        first = [*wrapped(names, width, style="strong"), *wrapped(facts, width, style="faint")]
+    return [*first, *wrapped(clean(report.verdict), width), *environment_lines(report, width)]
+
+
+def _shared_facts(report: DiffReport) -> Iterator[str]:
+    base, head = report.base, report.head
+    compared = [rank.rank for rank in report.points[0].ranks] if report.points else []
+    world = head.world_size if head.world_size == base.world_size else None
+    if len(compared) == 1 and world and world > 1:
+        yield f"rank {compared[0]} of {world}"
+    elif world and 0 < len(compared) < world:
+        yield f"{len(compared)} of {world} ranks"
+    else:
+        yield plural(len(compared), "rank")
+    if head.torch and head.torch == base.torch:
+        yield f"torch {clean(head.torch)}"
+    if head.device and head.device == base.device:
+        yield clean(head.device)
+    for run in (base, head):
+        if run.git is not None:
+            dirty = ", dirty" if run.git.dirty else ""
+            yield clean(f"{run.name} at {run.git.commit[:7]}{dirty}")
+
+
+def _warnings(report: DiffReport, width: int) -> list[Line]:
+    """Above every table: what could not be read, and what is not exact."""
+    lines: list[Line] = []
+    for broken in report.broken:
+        run = report.base.name if broken.run == "base" else report.head.name
+        which = f"rank {broken.rank}" if broken.rank is not None else "a rank"
+        text = f"{run}: {which} is not in these numbers: {broken.message}"
+        lines += _bullet(clean(text), width, "warning")
+    notes = report.notes[:_NOTES]
+    for note in notes:
+        lines += _bullet(clean(note), width, "")
+    if len(report.notes) > _NOTES:
+        lines += _bullet(f"{len(report.notes) - _NOTES} more notes (--format json has all)", width, "")
+    return [line(), *lines] if lines else []
+
+
+def _bullet(text: str, width: int, style: str) -> list[Line]:
+    return wrapped(text, width, "! " if style == "warning" else "~ ", "  ", style)
+
+
+# ------------------------------------------------------------------ why
+
+
+def _why(report: DiffReport, width: int, top: int) -> list[Line]:
+    lines: list[Line] = []
+    told: dict[int, tuple[frozenset[DiffRow], str]] = {}
+    for points in _merged(report.points):
+        rank = _worst(points[0])
+        if not rank.rows:
+            continue
+        rows, where = told.get(rank.rank, (frozenset(), ""))
+        lines += [line(), *wrapped(_why_title(points), width, style="strong")]
+        lines += row_lines(rank, width, top, rows, where)
+        told.setdefault(rank.rank, (frozenset(rank.rows), clean(points[0].title)))
+    return lines
+
+
+def _merged(points: Sequence[Point]) -> list[list[Point]]:
+    """Points whose worst rank has the same rows are told once."""
+    groups: list[list[Point]] = []
+    for point in points:
+        if not point.ranks:
+            continue
+        for group in groups:
+            one, other = _worst(group[0]), _worst(point)
+            if one.rank == other.rank and one.rows == other.rows:
+                group.append(point)
+                break
+        else:
+            groups.append([point])
+    return groups
+
+
+def _why_title(points: Sequence[Point]) -> str:
+    first = points[0]
+    rank = _worst(first)
+    titles = " and ".join(point.title for point in points)
+    if all(point.at in ("end", "peak") for point in points):
+        titles = " and ".join(f"at the {point.at}" for point in points) + " of the run"
+    if not first.at.startswith("phase:") and first.at != "end" and rank.head_phase not in (None, "run"):
+        titles += f" ({rank.head_phase})"
+    same = [r.rank for r in first.ranks if r.rows == rank.rows]
+    if len(first.ranks) == 1:
+        who = ""
+    elif len(same) == len(first.ranks):
+        who = ", both ranks" if len(same) == 2 else f", all {len(same)} ranks"
+    else:
+        who = f", rank {rank.rank} (worst of {len(first.ranks)})"
+    return f"why, {clean(titles)}{who}: {format_exact(rank.delta_bytes, signed=True)}"
+
+
+def _worst(point: Point) -> RankPoint:
+    return next(rank for rank in point.ranks if rank.rank == point.worst_rank)
+
+
+# ------------------------------------------------------------------ what it would save
+
+
+def _saving(report: DiffReport, width: int) -> list[Line]:
+    lines: list[Line] = []
+    base, head = clean(report.base.name), clean(report.head.name)
+    for point in report.points:
+        if not point.ranks:
+            continue
+        rank = _worst(point)
+        if rank.head_without is not None and rank.head_without.saved_bytes:
+            against = rank.head_without.peak_bytes - rank.base_total_bytes
+            way = "above" if against > 0 else "below"
+            than = f"the same as {base}" if against == 0 else f"{format_bytes(abs(against))} {way} {base}"
+            text = f"without what dangles {head} would peak at {format_bytes(rank.head_without.peak_bytes)}: {than}"
+            where = "" if point.at == "peak" else f" {clean(point.title)}"
+            lines += wrapped(f"{text}{where}.", width)
+    return [line(), *lines] if lines else []
+
+
+def _lasting(report: DiffReport, width: int) -> list[Line]:
+    """What dangles in both runs, or went late: no part of the growth, and worth a line all the same."""
+    lines: list[Line] = []
+    for rank in sorted({d.rank for d in report.dangling}):
+        sides = [[d for d in report.dangling if d.rank == rank and d.run == side] for side in ("base", "head")]
+        keys = [{(d.name, d.block_bytes) for d in side} for side in sides]
+        both = [d for d in sides[1] if (d.name, d.block_bytes) in keys[0]]
+        late = [d for d in sides[1] if d.gone_in is not None]
+        lines += _dangling_line(f"rank {rank}: dangling in both runs", both, width)
+        for phase in dict.fromkeys(d.gone_in for d in late):
+            some = [d for d in late if d.gone_in == phase]
+            lines += _dangling_line(f"rank {rank}: in {report.head.name} released late, in {phase}", some, width)
+    return [line(), *lines] if lines else []
+
+
+def _dangling_line(what: str, found: Sequence[Dangling], width: int) -> list[Line]:
+    if not found:
+        return []
+    total = format_bytes(sum(d.block_bytes for d in found))
+    names = ", ".join(clean(name) for name, _ in fold_names([d.name for d in found]))
+    return wrapped(f"{clean(what)}: {plural(len(found), 'parameter')}, {total}: {names}", width, "", "  ")
+
+
+def _suspects(report: DiffReport, width: int) -> list[Line]:
+    """Suspects that only one run has; what both have is no difference and gets one line."""
+    lines: list[Line] = []
+    of = {side: [s for s in report.suspects if s.run == side] for side in ("base", "head")}
+    keys = {side: {_suspect_key(s) for s in found} for side, found in of.items()}
+    for side, other, run in (("base", "head", report.base), ("head", "base", report.head)):
+        if found := [s for s in of[side] if _suspect_key(s) not in keys[other]]:
+            title = f"suspects in {clean(run.name)} (no record says what they are: none is certain)"
+            lines += [line(), *wrapped(title, width, style="strong"), *suspect_lines(found, width)]
+    if both := [s for s in of["head"] if _suspect_key(s) in keys["base"]]:
+        total = format_bytes(sum(s.block_bytes for s in both))
+        lines += [line(), *wrapped(f"suspects in both runs, none certain: {plural(len(both), 'kind')}, {total}", width)]
+    return lines
+
+
+def _suspect_key(one: Suspect) -> tuple[object, ...]:
+    return one.rank, one.count, one.requested_bytes, one.evidence, len(one.stack)
+
+
+def suspect_lines(found: Sequence[Suspect], width: int) -> list[Line]:
+    """The largest suspects with their evidence, and a line for the rest."""
+    lines: list[Line] = []
+    for one in found[:_SUSPECTS]:
+        size = f"{format_bytes(one.block_bytes)} in {block_counts(one.count, one.count)}"
+        lines += wrapped(f"{size}: {clean('; '.join(one.evidence))}", width, "  ", "    ")
+    rest = found[_SUSPECTS:]
+    if rest:
+        total = format_bytes(sum(s.block_bytes for s in rest))
+        lines += wrapped(f"{len(rest)} more kinds, {total}, on the same evidence", width, "  ", "    ")
+    return lines

@@ -1,0 +1,226 @@
+"""What a path holds, for people. Pure: a finished ``InfoReport`` in, lines out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from snapviz.report.difftext import suspect_lines
+from snapviz.report.layout import Column, Line, Span, clean, cut_left, line, pad, render_table, width_of, wrapped
+from snapviz.report.words import change, fold_names, frames_in_words, plural
+from snapviz.schema import Dangling, InfoReport, LiveRow, PhaseInfo, RankInfo
+from snapviz.units import format_bytes, format_exact, format_us
+
+__all__ = ["info_lines"]
+
+_RANKS = 4
+"""Different ranks told in full; --rank tells of any other."""
+_WIDE = 110
+_IGNORED = 6
+_MEASURES = ("requested", "allocated", "active", "reserved")
+
+
+def info_lines(report: InfoReport, width: int = 100, top: int = 10) -> list[Line]:
+    """The report in lines of at most ``width`` columns (at least 60), ``top`` rows of what is live."""
+    width = max(60, width)
+    lines = _header(report, width)
+    for broken in report.broken:
+        which = f"rank {broken.rank}" if broken.rank is not None else "a rank"
+        lines += wrapped(clean(f"{which} could not be read: {broken.message}"), width, "! ", "  ", "warning")
+    for note in report.notes:
+        lines += wrapped(clean(note), width, "~ ", "  ")
+    if len(report.ranks) > 1:
+        lines += _rank_table(report, width)
+    told: dict[object, int] = {}
+    for rank in report.ranks:
+        alike = told.setdefault(_likeness(rank), rank.rank)
+        if alike != rank.rank:
+            lines += [line(), line(Span(f"rank {rank.rank}", "strong"), f": the same as rank {alike}, to the byte")]
+        elif len(told) <= _RANKS:
+            lines += _rank(rank, width, top, len(report.ranks) > 1)
+        else:
+            lines += [line(), line(Span(f"rank {rank.rank}", "strong"), f": see --rank {rank.rank}")]
+    return lines
+
+
+def _likeness(rank: RankInfo) -> object:
+    """What is told of a rank, without what always differs."""
+    same = {"rank": 0, "device": 0, "source": "", "first_us": 0, "last_us": 0}
+    same |= {"dangling": tuple(d.model_copy(update={"rank": 0}) for d in rank.dangling)}
+    same |= {"suspects": tuple(s.model_copy(update={"rank": 0}) for s in rank.suspects)}
+    return rank.model_copy(update=same).model_dump_json()
+
+
+def _header(report: InfoReport, width: int) -> list[Line]:
+    run = report.run
+    facts = [report.kind, plural(len(run.ranks), "rank")]
+    if run.world_size and run.world_size != len(run.ranks):
+        facts[-1] += f" of {run.world_size}"
+    facts += [f"torch {run.torch}"] * bool(run.torch) + [run.device or ""] * bool(run.device)
+    facts += [f"commit {run.git.commit[:7]}{', dirty' if run.git.dirty else ''}"] if run.git else []
+    facts += [f"{name} {value:,}" for name, value in run.metrics.items()]
+    told = clean(" · ".join(facts))
+    name = clean(run.name)
+    if width_of(name) + width_of(told) + 3 <= width:
+        return [line(Span(name, "strong"), "   ", Span(told, "faint"))]
+    return [*wrapped(name, width, style="strong"), *wrapped(told, width, style="faint")]
+
+
+def _rank_table(report: InfoReport, width: int) -> list[Line]:
+    columns = [Column("allocated", number=False), *map(Column, ("peak", "end", "reserved peak", "exact"))]
+    rows = [
+        [
+            Span(f"rank {rank.rank}"),
+            Span(format_bytes(rank.peak.allocated_bytes)),
+            Span(format_bytes(rank.end.allocated_bytes)),
+            Span(format_bytes(rank.peak.reserved_bytes)),
+            Span("yes" if rank.exact else "no"),
+        ]
+        for rank in report.ranks
+    ]
+    return [line(), *render_table(columns, rows, width)]
+
+
+def _rank(rank: RankInfo, width: int, top: int, several: bool) -> list[Line]:
+    lines = [line()]
+    lines += [line(Span(f"rank {rank.rank}", "strong"))] if several else []
+    lines += wrapped(clean(" · ".join(_file(rank))), width)
+    lines += wrapped(_trust(rank), width)
+    for note in rank.notes:
+        lines += wrapped(clean(note), width, "~ ", "  ")
+    if rank.ignored:
+        parts = [f"{what} ({count:,})" for what, count in list(rank.ignored.items())[:_IGNORED]]
+        more = f" and {len(rank.ignored) - _IGNORED} more" if len(rank.ignored) > _IGNORED else ""
+        lines += wrapped(f"~ not understood, and left out: {clean(', '.join(parts))}{more}", width, "", "  ")
+    lines += _phase_lines(rank.phases, width)
+    lines += _live(rank, width, top)
+    lines += _dangling(rank, width)
+    if rank.suspects:
+        title = "suspects of dangling (no record says what they are: none is certain)"
+        lines += [line(), *wrapped(title, width, style="strong"), *suspect_lines(rank.suspects, width)]
+    return lines
+
+
+def _file(rank: RankInfo) -> Iterator[str]:
+    yield rank.source.rpartition("/")[2] or rank.source
+    yield from _container(rank)
+    yield f"device {rank.device}"
+    yield plural(rank.events, "event")
+    if rank.first_us is not None and rank.last_us is not None:
+        yield f"over {format_us(rank.last_us - rank.first_us)}"
+    yield plural(rank.allocations, "allocation")
+    yield plural(rank.segments, "segment")
+
+
+def _container(rank: RankInfo) -> Iterator[str]:
+    known = rank.container
+    if "container" in known:
+        yield str(known["container"])
+    if "protocol" in known:
+        yield f"pickle protocol {known['protocol']}"
+    if "shape" in known:
+        yield str(known["shape"])
+
+
+def _trust(rank: RankInfo) -> str:
+    record = "with a rank record" if rank.recorded else "no rank record: owners are not known, categories are inferred"
+    if rank.exact:
+        return f"exact to the byte: nothing is estimated, and the file agrees with itself; {record}"
+    if rank.consistent:
+        return f"not exact, for the reasons below; {record}"
+    return f"not exact: the file contradicts itself, as said below; {record}"
+
+
+def _phase_lines(phases: tuple[PhaseInfo, ...], width: int) -> list[Line]:
+    groups = (("peak", "peak"), ("end", "end"))
+    name = "phase"
+    lines: list[Line] = []
+    for heading, field in groups:
+        columns = [Column(f"{heading}, by {name}", number=False), *(Column(measure) for measure in _MEASURES)]
+        columns += [Column("allocated grew")] if field == "end" else []
+        rows = []
+        for phase in phases:
+            values = getattr(phase, field)
+            times = f" ×{phase.times}" if phase.times > 1 else ""
+            row = [Span(clean(phase.phase) + times)]
+            row += [Span(format_bytes(getattr(values, f"{measure}_bytes"))) for measure in _MEASURES]
+            row += [change(phase.growth.allocated_bytes)] if field == "end" else []
+            rows.append(row)
+        lines += [line(), *render_table(columns, rows, width)]
+    return lines
+
+
+def _live(rank: RankInfo, width: int, top: int) -> list[Line]:
+    if not rank.live_at_peak:
+        return []
+    where = f" (in {clean(rank.peak_phase)})" if rank.peak_phase not in (None, "run") else ""
+    title = f"live at the peak{where}: {format_exact(rank.peak.allocated_bytes)}"
+    lines = [line(), *wrapped(title, width, style="strong")]
+    lines += _by_category(rank, width)
+    for row in rank.live_at_peak[:top]:
+        lines += _live_row(row, width)
+    rest = rank.live_at_peak[top:]
+    if rest:
+        size = format_bytes(sum(row.live_bytes for row in rest))
+        lines.append(line(pad(size, 12, right=True), f"  in {plural(len(rest), 'more row')}"))
+    return lines
+
+
+def _by_category(rank: RankInfo, width: int) -> list[Line]:
+    sums: dict[str, int] = {}
+    for row in rank.live_at_peak:
+        name = _purpose(row)
+        sums[name] = sums.get(name, 0) + row.live_bytes
+    ordered = sorted(sums.items(), key=lambda kind: (-kind[1], kind[0]))
+    told = " · ".join(f"{name} {format_bytes(size)}" for name, size in ordered)
+    return wrapped(told, width, "  ", "  ", "faint")
+
+
+def _purpose(row: LiveRow) -> str:
+    if row.dangling:
+        return "dangling parameter"
+    return "unknown purpose" if row.category == "unknown" else row.category
+
+
+def _live_row(row: LiveRow, width: int) -> list[Line]:
+    what = _purpose(row)
+    parts = [plural(row.live_count, "block"), f"born {clean(row.birth_phase)}"]
+    head = line(pad(format_bytes(row.live_bytes), 12, right=True), "  ", Span(what, "strong"))
+    head.append(Span(f" {cut_left(clean(row.owner), 40)}" if row.owner else ""))
+    if width >= _WIDE:
+        head.append(Span(" " * max(0, 50 - sum(width_of(span.text) for span in head))))
+    used = sum(width_of(span.text) for span in head)
+    tail = f"  {' · '.join(parts)}"
+    if width >= _WIDE:
+        stack = frames_in_words(row.stack, None, width - used - width_of(tail) - 3)
+        return [[*head, Span(tail, "faint"), Span(f"   {stack}", "faint")]]
+    below = line(" " * 14, Span(frames_in_words(row.stack, None, width - 14), "faint"))
+    return [[*head, Span(cut_left(tail, max(0, width - used)), "faint")], below]
+
+
+def _dangling(rank: RankInfo, width: int) -> list[Line]:
+    if not rank.dangling:
+        return []
+    total = sum(d.block_bytes for d in rank.dangling)
+    title = f"dangling: {plural(len(rank.dangling), 'parameter')}, {format_exact(total)}"
+    lines = [line(), *wrapped(title, width, style="strong")]
+    groups: dict[tuple[str, str | None], list[Dangling]] = {}
+    for one in rank.dangling:
+        groups.setdefault((one.should_go_in, one.gone_in), []).append(one)
+    for (should, gone), found in groups.items():
+        lines += _dangling_group(should, gone, found, width)
+    if rank.without is not None:
+        text = f"without it the peak would be {format_bytes(rank.without.peak_bytes)}"
+        lines += wrapped(f"{text}, {format_bytes(rank.without.saved_bytes)} less.", width)
+    return lines
+
+
+def _dangling_group(should: str, gone: str | None, found: list[Dangling], width: int) -> list[Line]:
+    when = "live at the end" if gone is None else f"released late, in {gone}"
+    lines = wrapped(clean(f"should have gone in {should}, {when}:"), width, "  ", "  ")
+    folded = [(name, [found[i] for i in positions]) for name, positions in fold_names([d.name for d in found])]
+    for name, some in sorted(folded, key=lambda one: -sum(d.block_bytes for d in one[1])):
+        size = format_bytes(sum(d.block_bytes for d in some))
+        kept = f"  kept by {some[0].holders[0]}" if some[0].holders else ""
+        text = f"{clean(name)}  {plural(len(some), 'block')} · born {clean(some[0].birth_phase)}{clean(kept)}"
+        lines.append(line(pad(size, 12, right=True), "  ", Span(cut_left(text, width - 14))))
+    return lines

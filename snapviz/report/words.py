@@ -1,0 +1,155 @@
+"""The small words of the text reports: frames, names, differences, lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from snapviz.report.layout import Span, clean, cut, width_of
+from snapviz.units import format_bytes
+
+__all__ = ["arrow", "block_counts", "change", "fold_names", "frames_in_words", "plural", "signed"]
+
+_PLUMBING = frozenset(
+    {
+        "<lambda>",
+        "__torch_function__",
+        "_call_impl",
+        "_fn",
+        "_wrapped_call_impl",
+        "decorate_context",
+        "fn_",
+        "fsdp_hook_wrapper",
+        "inner",
+        "no_autocast_fn",
+        "wrapped",
+        "wrapper",
+    }
+)
+"""Functions that are on the way everywhere and tell nothing."""
+
+_LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3")
+"""Parts of a path that is a library's, where it is not relative to its package yet."""
+
+_INNERMOST = 2
+"""Frames that are told wherever they are: the operation and who asked for it."""
+
+_FRAME = re.compile(r"(?P<function>.*) \((?P<file>.*?)(?::(?P<line>-?\d+))?\)")
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 block``, ``2 blocks``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def signed(count: int) -> str:
+    """A difference: ``+4.00 MiB``, ``-512 B``, ``0``."""
+    return format_bytes(count, signed=True)
+
+
+def change(count: int) -> Span:
+    """A difference in its colour."""
+    return Span(signed(count), "more" if count > 0 else "less" if count < 0 else "faint")
+
+
+def arrow(count: int) -> Span:
+    """▲ or ▼ in its colour, a blank for nothing."""
+    return Span("▲" if count > 0 else "▼" if count < 0 else " ", "more" if count > 0 else "less" if count < 0 else "")
+
+
+def block_counts(base: int, head: int) -> str:
+    """``0 → 1 block``, ``3 blocks``."""
+    return plural(head, "block") if base == head else f"{base:,} → {plural(head, 'block')}"
+
+
+def frames_in_words(stack: Sequence[str], lines: Sequence[int] | None, width: int) -> str:
+    """As many telling frames as fit, innermost first: ``allocate _fsdp_collectives.py:59 ← step train.py:38``.
+
+    The two innermost, then the user's own. ``lines`` are those of the frames where their texts carry none.
+    """
+    if not stack:
+        return "no stack (another thread, or memory from before the recording)"
+    numbered = zip(stack, lines if lines is not None else [None] * len(stack), strict=True)
+    out, last = "", None
+    for function, file, number in _telling([_parts(text, number) for text, number in numbered]):
+        place = file.rpartition("/")[2] or file
+        # the same file again is understood
+        where = f"{'' if file == last else place}{number}" or place
+        words = clean(f"{function} {where}".strip())
+        if out and width_of(out) + width_of(words) + 5 > width:
+            out += " ← …" if width_of(out) + 4 <= width else ""
+            break
+        out, last = f"{out} ← {words}" if out else words, file
+    return cut(out, width)
+
+
+_Frame = tuple[str, str, str]
+"""Function, file and ``:line``."""
+
+
+def _telling(frames: Sequence[_Frame]) -> list[_Frame]:
+    # C++ frames (stacks="all") come before Python's, and say where in PyTorch, not where in the model
+    python = [frame for frame in frames if frame[1].endswith(".py") or frame[1].startswith("<")] or list(frames)
+    chosen = [frame for frame in python if frame[0] not in _PLUMBING] or python
+    inner: list[_Frame] = []
+    for position, frame in enumerate(chosen):
+        if len(inner) == _INNERMOST:
+            return inner + [frame for frame in chosen[position:] if _is_users(frame[1])]
+        # a library that calls itself under one name (einsum ← einsum ← einsum) says it once
+        if not inner or frame[0] != inner[-1][0] or _is_users(frame[1]):
+            inner.append(frame)
+    return inner
+
+
+def _is_users(file: str) -> bool:
+    """Whether a file is the user's own: libraries' paths begin with their package."""
+    library = any(part in file for part in _LIBRARIES)
+    return not library and (file.startswith(("/", "…/")) or ("/" not in file and not file.startswith("<")))
+
+
+def _parts(text: str, number: int | None) -> _Frame:
+    """Function, file and ``:line`` of a frame's text."""
+    match = _FRAME.fullmatch(text)
+    if not match:
+        return text, "", ""
+    line = match["line"] if number is None else str(number)
+    return match["function"], match["file"], f":{line}" if line is not None and int(line) >= 0 else ""
+
+
+_DIGITS = re.compile(r"\d+")
+
+
+def fold_names(names: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Names that differ in one number folded: ``layers.0-7.w`` and the positions of those in it.
+
+    In the order of their first; a name that folds with nothing stands for itself.
+    """
+    groups: dict[str, list[int]] = {}
+    for position, name in enumerate(names):
+        groups.setdefault(_DIGITS.sub("#", name), []).append(position)
+    return [(_folded([names[i] for i in members]), members) for members in groups.values()]
+
+
+def _folded(names: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    if len(distinct) == 1:
+        return distinct[0]
+    numbers = [[int(n) for n in _DIGITS.findall(name)] for name in distinct]
+    varying = [i for i in range(len(numbers[0])) if len({row[i] for row in numbers}) > 1]
+    texts = [str(value) for value in numbers[0]]
+    for index in varying:
+        values = sorted({row[index] for row in numbers})
+        # several varying numbers say which values occur, not which pairs: the count beside it does
+        texts[index] = _ranges(values)
+    parts = iter(texts)
+    return _DIGITS.sub(lambda _: next(parts), distinct[0])
+
+
+def _ranges(values: Sequence[int]) -> str:
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][1] + 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
