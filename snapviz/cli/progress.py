@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -16,11 +17,15 @@ _PATIENCE_S = 1.0
 _EVERY_S = 2.0
 """Seconds between two lines where there is no terminal: a CI log is read later."""
 
+_TICK_S = 0.25
+"""Seconds between two looks at the clock, for work that reports nothing while it goes on."""
+
 
 class Progress:
     """Called with words (``reading rank 3``), or with how much of how much is done.
 
-    Use as a context manager, so that the terminal is left as it was.
+    Use as a context manager: a thread then speaks up for work that makes no calls, such as
+    compiling, and the terminal is left as it was.
     """
 
     def __init__(
@@ -29,35 +34,51 @@ class Progress:
         self._quiet, self._clock = quiet, clock
         self._stream = sys.stderr if stream is None else stream
         self._started, self._said = clock(), float("-inf")
-        self._words = ""
+        self._words, self._done, self._shown = "", "", ""
         self._status: Any = None
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Progress:
+        if not self._quiet:
+            self._thread = threading.Thread(target=self._watch, daemon=True)
+            self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
         if self._status is not None:
             self._status.stop()
 
     def __call__(self, what: str | int, total: int = 0) -> None:
         """Words for what begins, or how far the last of them is."""
         if isinstance(what, str):
-            self._words = "".join(c if c.isprintable() else "?" for c in what)
-        now = self._clock()
-        if self._quiet or now - self._started < _PATIENCE_S:
-            return
-        done = f" {100 * what // total}%" if isinstance(what, int) and total > 0 else ""
-        self._show(f"{self._words}{done}", now)
+            self._words, self._done = "".join(c if c.isprintable() else "?" for c in what), ""
+        elif total > 0:
+            self._done = f" {100 * what // total}%"
+        self._look()
 
-    def _show(self, text: str, now: float) -> None:
-        if self._stream.isatty():
-            self._spin(text)
-        elif now - self._said >= _EVERY_S:
-            self._said = now
-            self._stream.write(f"snapviz: {text}\n")
-            self._stream.flush()
+    def _watch(self) -> None:
+        while not self._over.wait(_TICK_S):
+            self._look()
+
+    def _look(self) -> None:
+        """Says what is going on, if it has taken long enough and was not said just now."""
+        with self._lock:
+            now, text = self._clock(), f"{self._words}{self._done}"
+            if self._quiet or self._over.is_set() or not text or now - self._started < _PATIENCE_S:
+                return
+            if self._stream.isatty():
+                self._spin(text)
+            elif text != self._shown and now - self._said >= _EVERY_S:
+                self._said, self._shown = now, text
+                self._stream.write(f"snapviz: {text}\n")
+                self._stream.flush()
 
     def _spin(self, text: str) -> None:
         from rich.console import Console
@@ -66,5 +87,6 @@ class Progress:
         if self._status is None:
             self._status = Console(file=self._stream).status(Text(text))
             self._status.start()
-        else:
+        elif text != self._shown:
             self._status.update(Text(text))
+        self._shown = text

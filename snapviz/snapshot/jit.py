@@ -33,21 +33,24 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def announced(progress: Callable[..., None] | None) -> Iterator[None]:
-    """Tells ``progress`` when numba compiles something inside the block, and not when it finds it on disk."""
+def announced(progress: Callable[..., None] | None, words: str) -> Iterator[None]:
+    """Tells ``progress`` when numba compiles inside the block, and ``words``, what goes on, when it has.
+
+    Nothing is said of code that is found on disk.
+    """
     if progress is None:
         yield
         return
-    with event.install_listener("numba:compile", _Announcer(progress)):
+    with event.install_listener("numba:compile", _Announcer(progress, words)):
         yield
 
 
 class _Announcer(event.Listener):  # type: ignore[misc]
-    def __init__(self, progress: Callable[..., None]) -> None:
-        self._progress = progress
+    def __init__(self, progress: Callable[..., None], words: str) -> None:
+        self._progress, self._words = progress, words
 
     def on_start(self, event: object) -> None:
         self._progress(COMPILING)
 
     def on_end(self, event: object) -> None:
-        pass
+        self._progress(self._words)

@@ -35,7 +35,7 @@ def decode_pickle(
     view.flags.writeable = False  # one compiled version of the machine, whatever the array came from
     from snapviz.snapshot import jit  # numba and its cache load only when a pickle is read
 
-    with jit.announced(progress):
+    with jit.announced(progress, "decoding"):
         return columns_of(_run(view, progress), facts or {})
 
 

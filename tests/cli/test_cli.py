@@ -225,7 +225,8 @@ class Terminal:
         return self._is
 
 
-def test_progress_is_silent_for_a_second_and_then_says_a_line_now_and_then() -> None:
+def test_progress_is_silent_for_a_second_and_then_says_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapviz.cli.progress._TICK_S", 60)  # only what is called speaks here
     now = [0.0]
     stream = Terminal(False)
     with Progress(stream=stream, clock=lambda: now[0]) as progress:  # type: ignore[arg-type]
@@ -237,6 +238,19 @@ def test_progress_is_silent_for_a_second_and_then_says_a_line_now_and_then() -> 
             now[0] = second
             progress(int(second * 10), 100)
     assert stream.text == "snapviz: reading a 15%\nsnapviz: reading a 36%\n"
+
+
+def test_progress_speaks_for_work_that_makes_no_calls() -> None:
+    now = [0.0]
+    stream = Terminal(False)
+    with Progress(stream=stream, clock=lambda: now[0]) as progress:  # type: ignore[arg-type]
+        progress("compiling")
+        now[0] = 1.1
+        for _ in range(100):
+            if stream.text:
+                break
+            time.sleep(0.05)
+    assert stream.text == "snapviz: compiling\n"
 
 
 def test_quiet_progress_says_nothing() -> None:
