@@ -1,0 +1,68 @@
+"""The one way this floor compiles a function, and the types of the arrays that it compiles for.
+
+Every function is compiled for one signature, when its module is imported: a writable array, a
+read-only and a memory-mapped one would be three types to numba, but all of them pass for the
+read-only types below. Import this only where a replay is run: it imports numba.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba import types
+
+__all__ = ["BITS", "BLOCKS", "COUNTS", "FLAG", "INT", "TABLE", "Addresses", "Bools", "Bytes", "Ids", "jit"]
+
+_HERE = Path(__file__).parent
+_SOURCES = (
+    *(_HERE / f"{name}.py" for name in ("coordinates", "heap", "jit", "kernels", "ledger", "rules")),
+    _HERE.parent / "snapshot" / "columns.py",
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+INT, FLAG = types.int64, types.boolean
+BLOCKS = types.Array(types.int32, 2, "C")
+BITS = types.Array(types.uint64, 1, "C")
+TABLE = types.Array(types.int64, 2, "C")
+COUNTS = types.Array(types.int64, 1, "C")
+Addresses = types.Array(types.int64, 1, "C", readonly=True)
+Ids = types.Array(types.int32, 1, "C", readonly=True)
+Bytes = types.Array(types.int8, 1, "C", readonly=True)
+Bools = types.Array(types.boolean, 1, "C", readonly=True)
+
+
+def jit(signature: Any) -> Callable[[Function], Function]:
+    """``numba.njit`` for one signature, without the GIL, cached on disk where there is a place for it.
+
+    Without a place (a read-only install and no home directory) numba refuses ``cache=True``; then
+    the function is compiled once per process instead.
+    """
+
+    def compiled(function: Function) -> Function:
+        try:
+            dispatcher = numba.njit(cache=True, nogil=True)(function)
+        except RuntimeError:
+            dispatcher = numba.njit(nogil=True)(function)
+        _stamp(dispatcher)
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+        return dispatcher  # type: ignore[no-any-return]
+
+    return compiled
+
+
+def _stamp(dispatcher: Any) -> None:
+    """Makes the cache hold for all that is compiled into a kernel, as it is now.
+
+    numba looks at the file of the function alone, and would go on using a kernel that has last
+    week's ``heap`` compiled into it.
+    """
+    sources = [(found.st_mtime, found.st_size) for found in (path.stat() for path in _SOURCES)]
+    # a cache that is not kept has no such file; a numba that keeps it otherwise falls back to its own rule
+    with contextlib.suppress(AttributeError):
+        dispatcher._cache._cache_file._source_stamp = tuple(sources)
