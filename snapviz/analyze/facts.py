@@ -181,8 +181,11 @@ def start_facts(
 
 
 def begins_at_the_start(replay: Replay) -> bool:
-    """Whether nothing is older than the first event. A ring that was overwritten leaves no other trace."""
-    return bool((replay.allocations.alloc_event >= 0).all())
+    """Whether nothing is older than the first event: no allocation, and no segment that one had to have.
+
+    A ring that was overwritten leaves no other trace.
+    """
+    return replay.start.reserved_bytes == 0 and bool((replay.allocations.alloc_event >= 0).all())
 
 
 def event_at(replay: Replay, time_us: int) -> int:
