@@ -139,6 +139,20 @@ def test_a_remainder_before_a_gap_is_found_by_the_next_request(later):
     assert curves(found).tolist() == [list(row) for row in mini.history[cut:]]
 
 
+def test_a_remainder_of_what_was_freed_before_the_recording_was_active_only():
+    mini = Miniature()
+    block, behind = _with_a_remainder(mini)
+    mini.free(behind)
+    mini.free(block, later=True)
+    cut = len(mini.events)
+    mini.malloc(2 * MIB)
+    mini.complete(block)
+    found = replayed(mini, cut)
+    assert found.exact
+    assert (found.start.allocated_bytes, found.start.active_bytes) == (14 * MIB, 18 * MIB)
+    assert curves(found).tolist() == [list(row) for row in mini.history[cut:]]
+
+
 def test_a_remainder_before_a_gap_is_an_estimate_until_it_is_freed():
     mini = Miniature()
     block, behind = _with_a_remainder(mini)

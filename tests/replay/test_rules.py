@@ -243,6 +243,14 @@ def test_npu_rounding_and_alignment_are_detected_and_named():
     assert sizes(found) == [3 * MIB + 512] * 2
 
 
+def test_npu_alignment_does_not_excuse_other_places():
+    """Inside free memory, near its start, and not at a multiple of 16 KiB."""
+    events = [event("segment_map", BASE, 40 * MIB), alloc(BASE, 3 * MIB), alloc(BASE + 3 * MIB + KIB, 3 * MIB)]
+    blocks = [block(3 * MIB + 512, 3 * MIB), gap(512), block(3 * MIB + 512, 3 * MIB)]
+    found = replay(events, [segment(BASE, *blocks, gap(34 * MIB - 1536), expandable=True)])
+    assert not found.exact
+
+
 def test_torch_allocs_inside_free_memory_are_not_taken_for_alignment():
     events = [segment_alloc(BASE, 20 * MIB), alloc(BASE + 16 * KIB, 3 * MIB)]
     blocks = [gap(16 * KIB), block(3 * MIB), gap(17 * MIB - 16 * KIB)]
@@ -254,19 +262,20 @@ def test_torch_allocs_inside_free_memory_are_not_taken_for_alignment():
 
 
 def test_without_a_split_rule_blocks_are_the_rounded_request():
-    """An allocator that keeps its blocks apart: requests of one size come out with one size."""
+    """An allocator that keeps its blocks apart: equal requests come out equal, wherever they lie."""
     events = [segment_alloc(BASE, 20 * MIB)]
     starts = [BASE + i * 3 * MIB for i in range(6)]
     events += [alloc(a, 3 * MIB) for a in starts]
-    for a in starts:
-        events += free(a, 3 * MIB)
-    events += [alloc(starts[3], 3 * MIB), alloc(starts[5], 2 * MIB + 512 * KIB)]
-    blocks = [gap(9 * MIB), block(3 * MIB), gap(3 * MIB), block(2 * MIB + 512 * KIB), gap(2 * MIB + 512 * KIB)]
+    for i in (0, 2, 3):
+        events += free(starts[i], 3 * MIB)
+    less = 2 * MIB + 512 * KIB
+    events += [alloc(starts[3], 3 * MIB), alloc(starts[0], less)]  # torch would keep its remainder with it
+    blocks = [block(less), gap(3 * MIB - less), block(3 * MIB), gap(3 * MIB), *[block(3 * MIB)] * 3, gap(2 * MIB)]
     found = replay(events, [segment(BASE, *blocks)])
     assert kinds(found) == {"no-split-rule"}
-    assert not found.exact
     assert found.consistent
-    assert sizes(found) == [3 * MIB] * 7 + [2 * MIB + 512 * KIB]
+    assert not found.exact
+    assert sizes(found) == [3 * MIB] * 7 + [less]
 
 
 def test_an_alloc_over_a_live_one_ends_it():
