@@ -7,7 +7,6 @@ read-only types below. Import this only where a replay is run: it imports numba.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,13 +14,16 @@ from typing import Any, TypeVar
 import numba
 from numba import types
 
+from snapviz.snapshot.jit import stamped
+
 __all__ = ["BITS", "BLOCKS", "COUNTS", "FLAG", "INT", "TABLE", "Addresses", "Bools", "Bytes", "Ids", "jit"]
 
 _HERE = Path(__file__).parent
-_SOURCES = (
+_COMPILED = (
     *(_HERE / f"{name}.py" for name in ("coordinates", "heap", "jit", "kernels", "ledger", "rules")),
     _HERE.parent / "snapshot" / "columns.py",
 )
+"""What the kernels are compiled from."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -48,21 +50,9 @@ def jit(signature: Any) -> Callable[[Function], Function]:
             dispatcher = numba.njit(cache=True, nogil=True)(function)
         except RuntimeError:
             dispatcher = numba.njit(nogil=True)(function)
-        _stamp(dispatcher)
+        stamped(dispatcher, *_COMPILED)
         dispatcher.compile(signature)
         dispatcher.disable_compile()
         return dispatcher  # type: ignore[no-any-return]
 
     return compiled
-
-
-def _stamp(dispatcher: Any) -> None:
-    """Makes the cache hold for all that is compiled into a kernel, as it is now.
-
-    numba looks at the file of the function alone, and would go on using a kernel that has last
-    week's ``heap`` compiled into it.
-    """
-    sources = [(found.st_mtime, found.st_size) for found in (path.stat() for path in _SOURCES)]
-    # a cache that is not kept has no such file; a numba that keeps it otherwise falls back to its own rule
-    with contextlib.suppress(AttributeError):
-        dispatcher._cache._cache_file._source_stamp = tuple(sources)

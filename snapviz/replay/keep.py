@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,18 @@ import numpy.typing as npt
 
 from snapviz.replay.model import Allocations, Finding, Measures, Replay
 from snapviz.snapshot.columns import Columns
+from snapviz.snapshot.stamp import code_stamp
 
-__all__ = ["REPLAY_VERSION", "packed", "unpacked"]
-
-REPLAY_VERSION = "replay 1"
-"""To be raised when the rules of replay change what a file gives."""
+__all__ = ["packed", "replay_version", "unpacked"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 _CURVES = ("requested_bytes", "allocated_bytes", "active_bytes", "reserved_bytes")
+
+
+def replay_version() -> str:
+    """What a kept replay is valid for: the decoder and the rules of replay as they are now."""
+    here = Path(__file__).parent
+    return code_stamp(here, here.parent / "snapshot")
 
 
 def packed(replay: Replay) -> tuple[dict[str, Any], Arrays]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from snapviz.errors import UsageError
 from snapviz.replay.device import replay_device
-from snapviz.replay.keep import REPLAY_VERSION, packed, unpacked
+from snapviz.replay.keep import packed, replay_version, unpacked
 from snapviz.replay.model import Replay
 from snapviz.snapshot.cache import Cache
 from snapviz.snapshot.columns import HOST_DEVICE, Columns
@@ -70,13 +70,13 @@ class Snapshot:
         return self._replays[chosen]
 
     def _kept(self, device: int) -> Replay | None:
-        found = self._loaded.kept(f"replay {device}", REPLAY_VERSION) if self._loaded else None
+        found = self._loaded.kept(f"replay {device}", replay_version()) if self._loaded else None
         return unpacked(*found, self.columns, device) if found else None
 
     def _made(self, device: int, progress: Progress | None) -> Replay:
         replay = replay_device(self.columns, device, progress)
         if self._loaded:
-            self._loaded.keep(f"replay {device}", REPLAY_VERSION, *packed(replay))
+            self._loaded.keep(f"replay {device}", replay_version(), *packed(replay))
         return replay
 
     def _only(self) -> int:

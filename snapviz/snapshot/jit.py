@@ -7,14 +7,36 @@ since passing that tuple on would copy some sixty array descriptors.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from numba import njit
 from numba.core import event
 
-__all__ = ["announced", "inlined", "kernel"]
+from snapviz.snapshot.stamp import code_stamp
+
+__all__ = ["announced", "inlined", "kernel", "stamped"]
+
+_HERE = Path(__file__).parent
+_COMPILED = tuple(
+    _HERE / f"{name}.py"
+    for name in (
+        "columns",
+        "containers",
+        "intern",
+        "jit",
+        "layout",
+        "machine",
+        "opcodes",
+        "rows",
+        "rules",
+        "vocabulary",
+    )
+)
+"""What the machine is compiled from."""
 
 COMPILING = "compiling, once after an install (some 20 s)"
 
@@ -22,9 +44,22 @@ COMPILING = "compiling, once after an install (some 20 s)"
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that Python calls; its machine code is kept on disk where there is a place for it."""
     try:
-        return njit(cache=True, nogil=True, _nrt=False)(function)  # type: ignore[no-any-return]
+        dispatcher = njit(cache=True, nogil=True, _nrt=False)(function)
     except RuntimeError:  # a read-only install and no home: compiled once per process instead
         return njit(nogil=True, _nrt=False)(function)  # type: ignore[no-any-return]
+    return stamped(dispatcher, *_COMPILED)
+
+
+def stamped(dispatcher: Any, *places: Path) -> Callable[..., Any]:
+    """The function, its kept machine code held for what all these sources (or folders of them) are now.
+
+    numba looks at the file of the function alone, and would go on using code into which last week's
+    version of another file is compiled.
+    """
+    # a cache that is not kept has no such file; a numba that keeps it otherwise falls back to its own rule
+    with contextlib.suppress(AttributeError):
+        dispatcher._cache._cache_file._source_stamp = code_stamp(*places)
+    return dispatcher  # type: ignore[no-any-return]
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,12 @@ from snapviz.snapshot.cache import Arrays, Cache
 from snapviz.snapshot.columns import Columns
 from snapviz.snapshot.identity import Identity
 from snapviz.snapshot.source import Source, open_source
+from snapviz.snapshot.stamp import code_stamp
 
 __all__ = ["Loaded", "load_columns"]
 
 Progress = Callable[..., None]
 """Called with words for what begins, or with bytes done and bytes in all."""
-
-_VERSION = "columns 1"
-"""To be raised when the decoder or the column model changes what a file gives."""
 
 _TABLES: dict[str, Any] = {
     "strings": model.Strings,
@@ -68,15 +67,20 @@ def load_columns(path: str | os.PathLike[str], cache: Cache, progress: Progress 
     Raises ``SnapshotError``.
     """
     with open_source(path, progress) as source:
-        kept = cache.get(source.identity, "columns", _VERSION)
+        kept = cache.get(source.identity, "columns", _version())
         if kept:
             columns = _unpacked(*kept)
             if _plausible(columns):
                 return Loaded(source.path, columns, source.identity, cache, True)
         columns = _decoded(source, progress)
         source.verify_unchanged()
-        cache.put(source.identity, "columns", _VERSION, *_packed(columns))
+        cache.put(source.identity, "columns", _version(), *_packed(columns))
         return Loaded(source.path, columns, source.identity, cache, False)
+
+
+def _version() -> str:
+    """What kept columns are valid for: the decoder and column model as they are now."""
+    return code_stamp(Path(__file__).parent)
 
 
 def _decoded(source: Source, progress: Progress | None) -> Columns:

@@ -22,6 +22,7 @@ from snapviz.errors import SnapshotError
 from snapviz.snapshot import identity, load
 from snapviz.snapshot.cache import Cache
 from snapviz.snapshot.load import load_columns
+from snapviz.snapshot.stamp import code_stamp
 from tests.snapshot import builders as b
 from tests.snapshot.oracle import assert_same, resolved
 
@@ -169,7 +170,7 @@ def test_an_entry_whose_ids_lead_nowhere_is_not_used(tmp_path: Path, settled: No
     loaded = load_columns(file, Cache())
     header, arrays = load._packed(loaded.columns)
     for name in ("events.stack", "stacks.frames", "frames.name"):
-        loaded.keep("columns", load._VERSION, header, arrays | {name: np.full_like(arrays[name], 1 << 20)})
+        loaded.keep("columns", load._version(), header, arrays | {name: np.full_like(arrays[name], 1 << 20)})
         again = load_columns(file, Cache())
         assert not again.from_cache
         assert_same(again.columns, loaded.columns)
@@ -209,3 +210,22 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, settled: None, mon
     monkeypatch.setattr(load, "_decoded", slow)
     with pytest.raises(SnapshotError, match="changed while it was being read"):
         load_snapshot(file)
+
+
+def test_what_other_code_kept_is_not_used(tmp_path: Path, settled: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.pickle"
+    file.write_bytes(PICKLE)
+    load_columns(file, Cache())
+    assert load_columns(file, Cache()).from_cache
+    monkeypatch.setattr(load, "code_stamp", lambda *_: "another decoder")
+    assert not load_columns(file, Cache()).from_cache
+
+
+def test_the_stamp_follows_every_source(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    (tmp_path / "b.py").write_text("y = 1\n")
+    before = code_stamp.__wrapped__(tmp_path)
+    stat = (tmp_path / "b.py").stat()
+    (tmp_path / "b.py").write_text("y = 2\n")
+    os.utime(tmp_path / "b.py", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert code_stamp.__wrapped__(tmp_path) != before
