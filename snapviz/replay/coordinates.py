@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from snapviz.replay.jit import COUNTS, FLAG, INT, Addresses, Bytes, jit
+from snapviz.replay.jit import COUNTS, FLAG, INT, Addresses, Bytes, inner, jit
 from snapviz.replay.rules import LIMIT, MIN_BLOCK, ROUNDUP_BUCKETS
 from snapviz.snapshot.columns import ACTIONS
 
@@ -33,13 +33,13 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
-@jit(FLAG(INT, INT))
+@inner(FLAG(INT, INT))
 def in_range(addr, size):  # type: ignore[no-untyped-def]
     """Whether an event's address and size can be a device's."""
     return 0 <= addr <= LIMIT and 0 <= size <= LIMIT
 
 
-@jit(INT(INT, INT, Addresses))
+@inner(INT(INT, INT, Addresses))
 def round_size(size, pad, shifts):  # type: ignore[no-untyped-def]
     """``round_size`` of torch 2.11's allocator, for ``0 <= size <= LIMIT``; at most ``2 * LIMIT``."""
     size += pad
@@ -56,7 +56,7 @@ def round_size(size, pad, shifts):  # type: ignore[no-untyped-def]
     return (size + MIN_BLOCK - 1) // MIN_BLOCK * MIN_BLOCK
 
 
-@jit(INT(INT, KEY, KEY))
+@inner(INT(INT, KEY, KEY))
 def _home(address, key, mask):  # type: ignore[no-untyped-def]
     """Where an address is looked for first: splitmix64's mixer over the keyed address."""
     value = np.uint64(address) ^ key
@@ -65,7 +65,7 @@ def _home(address, key, mask):  # type: ignore[no-untyped-def]
     return np.int64((value ^ (value >> np.uint64(31))) & mask)
 
 
-@jit(SLOTS(SLOTS, Addresses, KEY))
+@inner(SLOTS(SLOTS, Addresses, KEY))
 def _grown(table, addresses, key):  # type: ignore[no-untyped-def]
     """A table of four times the places with the same slots in it."""
     bigger = np.full(4 * len(table), -1, np.int32)
@@ -78,7 +78,7 @@ def _grown(table, addresses, key):  # type: ignore[no-untyped-def]
     return bigger
 
 
-@jit(INT(INT, SLOTS, COUNTS, INT, KEY))
+@inner(INT(INT, SLOTS, COUNTS, INT, KEY))
 def _slot(address, table, addresses, count, key):  # type: ignore[no-untyped-def]
     """The slot of an address, ``count`` where it is new (and then taken). The table has room."""
     mask = np.uint64(len(table) - 1)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from snapviz.replay.jit import BITS, BLOCKS, INT, jit
+from snapviz.replay.jit import BITS, BLOCKS, INT, inner
 
 __all__ = [
     "ALLOCATED",
@@ -67,12 +67,12 @@ def new_heap(coordinates: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.ui
     return np.zeros((max(coordinates, 1), 5), np.int32), bits
 
 
-@jit(types.uint64(INT))
+@inner(types.uint64(INT))
 def _bit(position):  # type: ignore[no-untyped-def]
     return np.uint64(1) << np.uint64(position & 63)
 
 
-@jit(INT(types.uint64))
+@inner(INT(types.uint64))
 def _top(word):  # type: ignore[no-untyped-def]
     """Position of the highest set bit of a word that is not 0."""
     position = 0
@@ -83,7 +83,7 @@ def _top(word):  # type: ignore[no-untyped-def]
     return position
 
 
-@jit(types.void(BITS, INT))
+@inner(types.void(BITS, INT))
 def _mark(bits, at):  # type: ignore[no-untyped-def]
     level = 0
     while bits[level]:
@@ -96,7 +96,7 @@ def _mark(bits, at):  # type: ignore[no-untyped-def]
         level += 1
 
 
-@jit(types.void(BITS, INT))
+@inner(types.void(BITS, INT))
 def _unmark(bits, at):  # type: ignore[no-untyped-def]
     level = 0
     while bits[level]:
@@ -108,7 +108,7 @@ def _unmark(bits, at):  # type: ignore[no-untyped-def]
         level += 1
 
 
-@jit(INT(BITS, INT))
+@inner(INT(BITS, INT))
 def at_or_before(bits, at):  # type: ignore[no-untyped-def]
     """Where the last block that starts at or before ``at`` starts; -1 where none does (or at < 0)."""
     level = 0
@@ -126,7 +126,7 @@ def at_or_before(bits, at):  # type: ignore[no-untyped-def]
     return -1
 
 
-@jit(INT(BLOCKS, INT))
+@inner(INT(BLOCKS, INT))
 def left_of(blocks, at):  # type: ignore[no-untyped-def]
     """Where the block that ends at ``at`` starts; -1 where none does."""
     start = np.int64(blocks[at, BEFORE])
@@ -135,7 +135,7 @@ def left_of(blocks, at):  # type: ignore[no-untyped-def]
     return np.int64(-1)
 
 
-@jit(types.void(BLOCKS, BITS, INT, INT, INT, INT, INT))
+@inner(types.void(BLOCKS, BITS, INT, INT, INT, INT, INT))
 def put(blocks, bits, a, b, state, row, segment):  # type: ignore[no-untyped-def]
     """A block from a to b, where there is none or one that starts at a."""
     if blocks[a, STATE] == NONE:
@@ -147,21 +147,21 @@ def put(blocks, bits, a, b, state, row, segment):  # type: ignore[no-untyped-def
     blocks[a, SEGMENT] = segment
 
 
-@jit(types.void(BLOCKS, BITS, INT))
+@inner(types.void(BLOCKS, BITS, INT))
 def drop(blocks, bits, a):  # type: ignore[no-untyped-def]
     """Forgets the block that starts at a."""
     blocks[a, STATE] = NONE
     _unmark(bits, a)
 
 
-@jit(types.void(BLOCKS, INT, INT))
+@inner(types.void(BLOCKS, INT, INT))
 def shorten(blocks, a, b):  # type: ignore[no-untyped-def]
     """Makes the block that starts at a end at b."""
     blocks[a, END] = b
     blocks[b, BEFORE] = a
 
 
-@jit(types.void(BLOCKS, BITS, INT, INT, INT))
+@inner(types.void(BLOCKS, BITS, INT, INT, INT))
 def release(blocks, bits, a, b, segment):  # type: ignore[no-untyped-def]
     """A free block from a to b, where there is none or one that starts at a, merged with free
     neighbours of its segment (``try_merge_blocks``)."""

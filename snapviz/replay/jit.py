@@ -16,7 +16,7 @@ from numba import types
 
 from snapviz.snapshot.jit import stamped
 
-__all__ = ["BITS", "BLOCKS", "COUNTS", "FLAG", "INT", "TABLE", "Addresses", "Bools", "Bytes", "Ids", "jit"]
+__all__ = ["BITS", "BLOCKS", "COUNTS", "FLAG", "INT", "TABLE", "Addresses", "Bools", "Bytes", "Ids", "inner", "jit"]
 
 _HERE = Path(__file__).parent
 _COMPILED = (
@@ -53,6 +53,30 @@ def jit(signature: Any) -> Callable[[Function], Function]:
         stamped(dispatcher, *_COMPILED)
         dispatcher.compile(signature)
         dispatcher.disable_compile()
+        return dispatcher  # type: ignore[no-any-return]
+
+    return compiled
+
+
+def inner(signature: Any) -> Callable[[Function], Function]:
+    """A function that only other compiled functions call: compiled, for this signature, when one of those is.
+
+    Its machine code becomes part of theirs. Loading each of these from the disk as well, at every
+    start, would take longer than a small replay.
+    """
+
+    def compiled(function: Function) -> Function:
+        dispatcher = numba.njit(nogil=True)(function)
+        resolve = dispatcher.get_call_template
+
+        def compile_first(*call: Any) -> Any:
+            if not dispatcher.overloads:
+                dispatcher.compile(signature)
+                dispatcher.disable_compile()
+            return resolve(*call)
+
+        # numba asks this when it meets a call; left to itself it would compile for each constant anew
+        dispatcher.get_call_template = compile_first
         return dispatcher  # type: ignore[no-any-return]
 
     return compiled

