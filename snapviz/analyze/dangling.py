@@ -2,112 +2,205 @@
 
 Legend: A allocations, E events.
 
-Only a rank record can say so: it names the full parameters before sharding, and the phase that shards
-them. Without one there are suspects (``suspects.py``), never these.
+Only a rank record can say so: it names the full parameters before sharding, and the phases that shard
+them. Where several do (a layer each), a parameter is due at the end of the one that made its shard.
+Without a record there are suspects (``suspects.py``), never these.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from snapviz.analyze.facts import DanglingParameter, Facts, event_at
-from snapviz.analyze.names import Live, joint_name, known_boundaries
+from snapviz.analyze.facts import OUTSIDE, DanglingParameter, Facts, event_at
+from snapviz.analyze.names import joint_name, known_boundaries, lying_in
 from snapviz.analyze.phases import phase_of
-from snapviz.schema import Boundary, NameRecord
+from snapviz.replay.model import START
+from snapviz.schema import NameRecord
 
 __all__ = ["SHARD", "curve_without", "find_dangling"]
 
 Int64 = npt.NDArray[np.int64]
 
 SHARD = "shard"
-"""The phase whose end is the end of every original parameter."""
+"""The last part of the names of phases whose end is the end of the original parameters."""
 
 
 @dataclass(frozen=True)
 class _Release:
-    """When the original parameters should be gone: after this event, for the reason in words."""
+    """When an original parameter should be gone: after this event, for the reason in words."""
 
     event: int
     start_us: int
     phase: str
 
 
+@dataclass
+class _Named:
+    """One original allocation: its names before sharding, when it should go, and what names it later."""
+
+    names: list[NameRecord]
+    release: _Release
+    used_until: int = START  # last event at which a boundary calls it a parameter that is in use
+    unused_at: int = START  # last event at which a boundary has names, it is live, and none is that
+    view: str | None = None  # name of a shard that is a view of it
+
+
 def find_dangling(facts: Facts) -> Facts:
-    """Pass: dangling parameters of a rank with a record, the largest first."""
-    if facts.record is None or not facts.replay.has_times:
-        return facts
-    release = _release(facts)
-    if release is None:
-        return facts
-    known = known_boundaries(facts)
-    before = [b for b in known if b.time_us <= release.start_us]
-    originals = _allocations(facts, before, {"parameter"})
-    # an original that a later boundary still names is the one in use: nothing was left behind
-    later = [b for b in known if event_at(facts.replay, b.time_us) >= release.event]
-    in_use = _allocations(facts, later, {"parameter", "shard"})
-    if not originals:
-        return facts.noting("the record names no parameters before sharding: dangling ones cannot be told")
-    live = facts.replay.allocations.allocated_after(release.event)
-    found = [
-        _describe(facts, allocation, names, release)
-        for allocation, names in originals.items()
-        if live[allocation] and allocation not in in_use
-    ]
+    """Pass: dangling parameters of a rank with a record, the largest first; or why they cannot be told."""
+    originals, why = _originals(facts)
+    if why:
+        return replace(facts, dangling_why=why)
+    facts = replace(facts, dangling_known=True, dangling_why="")
+    _look_later(facts, originals)
+    found = []
+    for allocation, named in originals.items():
+        since = max(named.release.event, named.used_until)
+        live = int(facts.replay.allocations.free_requested_event[allocation]) > since
+        # what the last boundary at which it lives still calls a parameter is the one in use
+        if live and not named.used_until > named.unused_at:
+            found.append(_describe(facts, allocation, named, since))
     found.sort(key=lambda d: (-d.block_bytes, d.name))
-    since = facts.dangling_since.copy()
-    since[[d.allocation for d in found]] = release.event
-    return replace(facts, dangling=tuple(found), dangling_since=since)
+    dangling_since = facts.dangling_since.copy()
+    dangling_since[[d.allocation for d in found]] = [d.since_event for d in found]
+    return replace(facts, dangling=tuple(found), dangling_since=dangling_since)
 
 
-def _release(facts: Facts) -> _Release | None:
-    for index, name in enumerate(facts.phases.names):
-        if name.rpartition("/")[2] == SHARD:
-            event = int(facts.phases.stop[index]) - 1
-            return _Release(event, int(facts.phases.start_us[index]), name)
-    # without that phase, the first moment at which a shard is named
+# ------------------------------------------------------------------ the originals
+
+
+def _originals(facts: Facts) -> tuple[dict[int, _Named], str]:
+    """Allocation → what is known of it before sharding; or in words why nothing can be told."""
+    if facts.record is None:
+        return {}, "no record says what the parameters were before sharding"
+    if not facts.replay.has_times:
+        return {}, "the events carry no times, so that names of the record belong to no moment"
+    releases = _releases(facts)
+    if not releases:
+        return {}, "the record has no phase shard and names no shards"
+    own = _own_releases(facts, releases)
+    found: dict[int, _Named] = {}
+    for boundary in known_boundaries(facts):
+        for name, allocation in lying_in(facts, boundary):
+            release = own.get(name.name, releases[-1])
+            if name.kind == "parameter" and boundary.time_us <= release.start_us and allocation >= 0:
+                found.setdefault(allocation, _Named([], release)).names.append(name)
+    return found, "" if found else _why_none(facts, releases[-1])
+
+
+def _why_none(facts: Facts, release: _Release) -> str:
+    assert facts.record is not None
+    before = [b for b in facts.record.boundaries if b.time_us <= release.start_us]
+    if not any(name.kind == "parameter" for boundary in before for name in boundary.names):
+        return "the record names no parameters before sharding"
+    if len(known_boundaries(facts)) < len(facts.record.boundaries):
+        return "the names from before sharding are older than the first event that is left"
+    return "the parameters named before sharding lie in no allocation that was live then"
+
+
+def _releases(facts: Facts) -> list[_Release]:
+    """The phases that shard, in order; without one, the first moment at which a shard is named."""
+    phases = facts.phases
+    found = [
+        _Release(int(phases.stop[index]) - 1, int(phases.start_us[index]), name)
+        for index, name in enumerate(phases.names)
+        if name.rpartition("/")[2] == SHARD
+    ]
+    if found:
+        return sorted(found, key=lambda release: release.event)
     for boundary in known_boundaries(facts):
         if any(name.kind == "shard" for name in boundary.names):
             where = boundary.phase or "the first boundary with shards"
-            return _Release(event_at(facts.replay, boundary.time_us), boundary.time_us - 1, where)
-    return None
+            return [_Release(event_at(facts.replay, boundary.time_us), boundary.time_us - 1, where)]
+    return []
 
 
-def _allocations(facts: Facts, boundaries: list[Boundary], kinds: set[str]) -> dict[int, list[NameRecord]]:
-    """Allocation → the names of these kinds that lie in it at any of the boundaries."""
-    found: dict[int, list[NameRecord]] = defaultdict(list)
-    for boundary in boundaries:
-        names = [name for name in boundary.names if name.kind in kinds]
-        live = Live.after(facts.replay.allocations, event_at(facts.replay, boundary.time_us))
-        holding = live.holding(np.array([name.address for name in names], np.int64))
-        for name, allocation in zip(names, holding.tolist(), strict=True):
-            if allocation >= 0:
-                found[allocation].append(name)
-    return found
+def _own_releases(facts: Facts, releases: list[_Release]) -> dict[str, _Release]:
+    """Parameter's name → the sharding phase in which its shard was made, where that is known."""
+    born = facts.replay.allocations.alloc_event
+    own: dict[str, _Release] = {}
+    for boundary in known_boundaries(facts) if len(releases) > 1 else ():
+        for name, allocation in lying_in(facts, boundary):
+            if name.kind == "shard" and allocation >= 0 and name.name not in own:
+                event = int(born[allocation])
+                made_in = [r for r in releases if event_at(facts.replay, r.start_us - 1) < event <= r.event]
+                own |= {name.name: made_in[0]} if made_in else {}
+    return own
 
 
-def _describe(facts: Facts, allocation: int, names: list[NameRecord], release: _Release) -> DanglingParameter:
+# ------------------------------------------------------------------ what is said of them later
+
+
+def _look_later(facts: Facts, originals: dict[int, _Named]) -> None:
+    """Notes of each original which boundaries after its release still use it."""
+    freed = facts.replay.allocations.free_requested_event
+    for boundary in known_boundaries(facts):
+        event = event_at(facts.replay, boundary.time_us)
+        lying: dict[int, list[NameRecord]] = defaultdict(list)
+        for name, allocation in lying_in(facts, boundary):
+            lying[allocation].append(name)
+        if not any(name.kind in ("parameter", "shard") for name in boundary.names):
+            continue
+        for allocation, named in originals.items():
+            if event < named.release.event or int(freed[allocation]) <= event:
+                continue
+            shards = [name for name in lying[allocation] if name.kind == "shard"]
+            used = any(name.kind == "parameter" for name in lying[allocation])
+            if used or any(_is_all_of(facts, shard, named.names) for shard in shards):
+                named.used_until = event
+            else:
+                named.unused_at = event
+                named.view = shards[0].name if shards else None
+
+
+def _is_all_of(facts: Facts, shard: NameRecord, originals: list[NameRecord]) -> bool:
+    """Whether a shard in an original's own storage is the whole of it, and not a view that keeps it."""
+    whole = max(name.nbytes for name in originals)
+    for original in originals:
+        if shard.shape is not None and original.shape is not None and shard.dtype == original.dtype:
+            return math.prod(shard.shape) >= math.prod(original.shape)
+    # nbytes is the storage's, a view's too: where a parameter is cut it says nothing
+    return shard.nbytes >= whole and facts.world_size in (None, 1)
+
+
+def _describe(facts: Facts, allocation: int, named: _Named, since: int) -> DanglingParameter:
     assert facts.record is not None
     table = facts.replay.allocations
-    texts = sorted({name.name for name in names})
-    dtype, shape = facts.recorded_shapes.get(allocation, (None, None))
-    freed = int(table.free_requested_event[allocation])
-    gone = None if freed >= len(facts.replay.time_us) else phase_of(facts.phases, freed) or "outside phases"
+    texts = sorted({name.name for name in named.names})
+    dtype, shape = _written(facts, allocation, named.names)
+    keepers = [f"shard {named.view}, which is a view of it"] if named.view is not None else []
     return DanglingParameter(
         allocation=allocation,
         name=texts[0] if len(texts) == 1 else joint_name(texts),
+        names=tuple(texts),
         requested_bytes=int(table.requested_bytes[allocation]),
         block_bytes=int(table.block_bytes[allocation]),
-        since_event=release.event,
-        should_go_in=release.phase,
-        gone_in=gone,
+        since_event=since,
+        should_go_in=named.release.phase,
+        gone_in=_gone_in(facts, int(table.free_requested_event[allocation]), named.release.phase),
         dtype=dtype,
         shape=shape if len(texts) == 1 else None,
-        holders=tuple(h.path for h in facts.record.holders if h.parameter in texts),
+        holders=(*keepers, *(h.path for h in facts.record.holders if h.parameter in texts)),
     )
+
+
+def _written(facts: Facts, allocation: int, names: list[NameRecord]) -> tuple[str | None, tuple[int, ...] | None]:
+    """dtype and shape as recorded before sharding, else as any boundary has them."""
+    dtype, shape = facts.recorded_shapes.get(allocation, (None, None))
+    dtype = next((name.dtype for name in names if name.dtype is not None), dtype)
+    return dtype, next((name.shape for name in names if name.shape is not None), shape)
+
+
+def _gone_in(facts: Facts, freed: int, should_go_in: str) -> str | None:
+    if freed >= len(facts.replay.time_us):
+        return None
+    phase = phase_of(facts.phases, freed) or OUTSIDE
+    # two phases may bear one name
+    return f"a later {phase}" if phase == should_go_in else phase
 
 
 def curve_without(facts: Facts) -> tuple[int, Int64]:

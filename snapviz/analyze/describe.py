@@ -46,6 +46,8 @@ def dangling_of(facts: Facts, side: Side, rank: int) -> list[Dangling]:
             run=side,
             rank=rank,
             name=one.name,
+            names=one.names,
+            allocation=one.allocation,
             requested_bytes=one.requested_bytes,
             block_bytes=one.block_bytes,
             birth_phase=facts.births[int(facts.birth[one.allocation])],

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from snapviz.analyze.frames import FrameNames
 from snapviz.replay.model import MEASURES, Replay
-from snapviz.schema import RankRecord
+from snapviz.schema import HistoryRecord, RankRecord
 from snapviz.snapshot.columns import Columns
 
 __all__ = [
@@ -36,9 +36,11 @@ __all__ = [
     "Suspicion",
     "begins_at_the_start",
     "event_at",
+    "is_truncated",
     "start_facts",
 ]
 
+Bool = npt.NDArray[np.bool_]
 Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -79,6 +81,10 @@ class Phases:
     start: Int64  # [P, 4] just before the first event
     peak: Int64  # [P, 4] highest, counting the value just before the first event
     end: Int64  # [P, 4] after the last event
+    whole: Bool  # [P] all its events are there; else peak is that of those which are left
+    exact: Bool  # [P] whole, and nothing in it is estimated or contradicted
+    counted: Bool  # [P] not whole: peak and end are torch's counters, for the measures that it recorded
+    least: Bool  # [P, 4] not whole and not counted: the peak may have been higher
 
     @property
     def growth(self) -> Int64:
@@ -94,10 +100,11 @@ class DanglingParameter:
     """One allocation of an original parameter that outlived the phase that should have freed it."""
 
     allocation: int
-    name: str
+    name: str  # for people
+    names: tuple[str, ...]  # all that share the allocation, sorted
     requested_bytes: int
     block_bytes: int
-    since_event: int  # last event of the phase that should have released it
+    since_event: int  # last event of the phase that should have released it, or that still used it
     should_go_in: str
     gone_in: str | None  # None: live at the end
     dtype: str | None
@@ -126,6 +133,8 @@ class Facts:
     world_size: int | None
     frames: FrameNames
 
+    truncated: bool  # the events do not begin at the first allocation
+    exact: bool  # from the first event on: nothing is estimated, assumed or contradicted
     phases: Phases
     birth: Int32  # [A] index into births
     births: tuple[str, ...]  # BEFORE, OUTSIDE, then the phases' names
@@ -137,8 +146,14 @@ class Facts:
     recorded_shapes: dict[int, tuple[str | None, tuple[int, ...] | None]] = field(default_factory=dict)
     dangling_since: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))  # [A] event, E where never
     dangling: tuple[DanglingParameter, ...] = ()
+    dangling_known: bool = False  # whether ``dangling`` is all that dangles
+    dangling_why: str = "nobody looked"  # why that cannot be told, "" where it can
     suspects: tuple[Suspicion, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def noting_first(self, *notes: str) -> Facts:
+        """The same with notes put before all others, each once."""
+        return replace(self, notes=tuple(dict.fromkeys((*notes, *self.notes))))
 
     def noting(self, *notes: str) -> Facts:
         """The same with notes added, each once."""
@@ -160,14 +175,17 @@ def start_facts(
     count = len(replay.allocations.address)
     nothing = np.zeros(0, np.int64)
     none = np.zeros((0, len(MEASURES)), np.int64)
+    no = np.zeros(0, bool)
     return Facts(
         rank=rank,
         columns=columns,
         replay=replay,
         record=record,
-        world_size=world_size,
+        world_size=world_size or (record.world_size if record is not None else None),
         frames=FrameNames(columns),
-        phases=Phases("none", (), nothing, nothing, nothing, nothing, none, none, none),
+        truncated=is_truncated(replay, record.history if record is not None else None),
+        exact=replay.exact,
+        phases=Phases("none", (), nothing, nothing, nothing, nothing, none, none, none, no, no, no, none > 0),
         birth=np.zeros(count, np.int32),
         births=(BEFORE, OUTSIDE),
         owner=np.zeros(count, np.int32),
@@ -183,9 +201,21 @@ def start_facts(
 def begins_at_the_start(replay: Replay) -> bool:
     """Whether nothing is older than the first event: no allocation, and no segment that one had to have.
 
-    A ring that was overwritten leaves no other trace.
+    A ring that was overwritten leaves no other trace in the file.
     """
     return replay.start.reserved_bytes == 0 and bool((replay.allocations.alloc_event >= 0).all())
+
+
+def is_truncated(replay: Replay, history: HistoryRecord | None = None) -> bool:
+    """Whether events before the first one may be missing.
+
+    A full ring may have been overwritten: when all of it was freed and given back, only its length says so.
+    """
+    if len(replay) == 0 or not begins_at_the_start(replay):
+        return True
+    if history is None:
+        return False
+    return not history.first_allocation or (history.max_entries is not None and len(replay) >= history.max_entries)
 
 
 def event_at(replay: Replay, time_us: int) -> int:

@@ -23,7 +23,7 @@ from snapviz.analyze.groups import group_keys, sums
 from snapviz.analyze.phases import fold, folded_phases, phase_of
 from snapviz.analyze.run import Rank, Run
 from snapviz.replay.model import MEASURES
-from snapviz.schema import INFO_VERSION, InfoReport, LiveRow, PhaseInfo, RankInfo
+from snapviz.schema import INFO_VERSION, FindingReport, InfoReport, LiveRow, PhaseInfo, RankInfo
 
 __all__ = ["info", "live_rows"]
 
@@ -69,10 +69,13 @@ def _rank_info(rank: Rank, progress: Callable[[str], None] | None) -> RankInfo:
         first_us=int(replay.time_us[0]) if timed else None,
         last_us=int(replay.time_us[-1]) if timed else None,
         recorded=rank.record is not None,
-        exact=replay.exact,
+        truncated=facts.truncated,
+        exact=facts.exact,
         consistent=replay.consistent,
+        findings=tuple(FindingReport(**vars(finding)) for finding in replay.findings),
         notes=facts.notes,
         ignored=dict(rank.columns.ignored),
+        reading_notes=tuple(str(note) for note in rank.columns.facts.get("notes", ())),
         phase_source=facts.phases.source,
         phases=_phases(facts),
         peak=measures(value for value, _ in peaks),
@@ -80,6 +83,8 @@ def _rank_info(rank: Rank, progress: Callable[[str], None] | None) -> RankInfo:
         peak_phase=phase_of(facts.phases, peak_event),
         live_at_peak=live_rows(facts, peak_event),
         dangling=tuple(dangling_of(facts, None, rank.rank)),
+        dangling_known=facts.dangling_known,
+        dangling_why=facts.dangling_why,
         suspects=tuple(suspects_of(facts, None, rank.rank)),
         without=without_dangling(facts, None, peaks[MEASURES.index("allocated")][0]),
     )
@@ -87,7 +92,13 @@ def _rank_info(rank: Rank, progress: Callable[[str], None] | None) -> RankInfo:
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:
     """What a decoder noted of the container, as JSON can hold it."""
-    return {key: value if isinstance(value, (str, int, float, bool)) else str(value) for key, value in facts.items()}
+    return {key: _as_json(value) for key, value in facts.items() if key != "notes"}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_as_json(one) for one in value]
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
 
 
 def _phases(facts: Facts) -> tuple[PhaseInfo, ...]:
@@ -98,7 +109,11 @@ def _phases(facts: Facts) -> tuple[PhaseInfo, ...]:
             times=len(indices),
             peak=measures(phases.peak[indices].max(axis=0)),
             end=measures(phases.end[indices[-1]]),
-            growth=measures(phases.growth[indices[-1]]),
+            growth=measures(phases.growth[indices[-1]]) if phases.whole[indices[-1]] else None,
+            whole=bool(phases.whole[indices].all()),
+            exact=bool(phases.exact[indices].all()),
+            counted=bool(phases.counted[indices].any()),
+            at_least=tuple(m for column, m in enumerate(MEASURES) if phases.least[indices, column].any()),
         )
         for name, indices in folded_phases(phases).items()
     )

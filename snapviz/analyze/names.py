@@ -12,11 +12,11 @@ from itertools import takewhile
 import numpy as np
 import numpy.typing as npt
 
-from snapviz.analyze.facts import CATEGORIES, RECORDED, Facts, begins_at_the_start, event_at
+from snapviz.analyze.facts import CATEGORIES, RECORDED, Facts, event_at
 from snapviz.replay.model import Allocations
 from snapviz.schema import Boundary, NameRecord
 
-__all__ = ["KIND_CATEGORIES", "Live", "find_names", "joint_name", "known_boundaries"]
+__all__ = ["KIND_CATEGORIES", "Live", "find_names", "joint_name", "known_boundaries", "lying_in"]
 
 Int64 = npt.NDArray[np.int64]
 
@@ -63,10 +63,17 @@ def known_boundaries(facts: Facts) -> list[Boundary]:
     What lay at an address before an overwritten ring's first event may be gone, and something else there.
     """
     boundaries = list(facts.record.boundaries) if facts.record is not None else []
-    if begins_at_the_start(facts.replay) or len(facts.replay) == 0:
+    if not facts.truncated or len(facts.replay) == 0:
         return boundaries
     first_us = int(facts.replay.time_us[0])
     return [boundary for boundary in boundaries if boundary.time_us >= first_us]
+
+
+def lying_in(facts: Facts, boundary: Boundary) -> list[tuple[NameRecord, int]]:
+    """The names of a boundary, each with the allocation it lies in, -1 where it lies in none."""
+    live = Live.after(facts.replay.allocations, event_at(facts.replay, boundary.time_us))
+    holding = live.holding(np.array([name.address for name in boundary.names], np.int64))
+    return list(zip(boundary.names, holding.tolist(), strict=True))
 
 
 def find_names(facts: Facts) -> Facts:
@@ -81,10 +88,8 @@ def find_names(facts: Facts) -> Facts:
             f"{older} set{'s' * (older > 1)} of names older than the first event that is left: not used"
         )
     for boundary in known:
-        live = Live.after(facts.replay.allocations, event_at(facts.replay, boundary.time_us))
-        holding = live.holding(np.array([name.address for name in boundary.names], np.int64))
-        lost += int((holding < 0).sum())
-        for name, allocation in zip(boundary.names, holding.tolist(), strict=True):
+        for name, allocation in lying_in(facts, boundary):
+            lost += allocation < 0
             if allocation >= 0:
                 found.setdefault(allocation, {}).setdefault(name.kind, []).append(name)
     named = _name(facts, found)

@@ -11,6 +11,7 @@ from snapviz.analyze.facts import Facts, Pass, start_facts
 from snapviz.analyze.names import find_names
 from snapviz.analyze.phases import find_births, find_phases
 from snapviz.analyze.suspects import find_suspects
+from snapviz.analyze.trust import find_trust
 from snapviz.replay.model import Replay
 from snapviz.schema import RankRecord
 from snapviz.snapshot.columns import Columns
@@ -19,6 +20,7 @@ __all__ = ["PASSES", "analyze"]
 
 PASSES: tuple[Pass, ...] = (
     find_phases,
+    find_trust,
     find_births,
     find_names,
     find_categories,

@@ -2,8 +2,9 @@
 
 Legend: E events, A allocations, P phases. Values are bytes, [P, 4] in the order of ``MEASURES``.
 
-From a rank record they are exact. A bare file has annotations (``scopes.py``), or else nothing: then
-the whole recording is one phase, ``run``. Both passes here have the signature ``Facts -> Facts``.
+A rank record says what they are. A bare file has annotations (``scopes.py``), or else nothing: then
+the whole recording is one phase, ``run``. How certain they are is for ``trust.py``. Both passes here
+have the signature ``Facts -> Facts``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from snapviz.analyze.facts import BEFORE, MEASURES, OUTSIDE, Facts, Phases, begins_at_the_start
+from snapviz.analyze.facts import BEFORE, MEASURES, OUTSIDE, Facts, Phases
 from snapviz.analyze.scopes import Scope, find_scopes, left_out, phase_scopes, step_scopes
 from snapviz.replay.model import Measures, Replay
 
@@ -25,6 +26,9 @@ Int64 = npt.NDArray[np.int64]
 
 WHOLE_RUN = "run"
 """The one phase of a file that names none."""
+
+_MOST = 6
+"""Names told of phases that are lost."""
 
 _NUMBERED_PART = re.compile(r"(step|iteration|iter|epoch|batch)[-_ ]?(\d+)")
 
@@ -72,10 +76,11 @@ def find_phases(facts: Facts) -> Facts:
         )
     if facts.record is not None and facts.record.phases:
         return _from_record(facts)
-    from_start = begins_at_the_start(replay)
-    # annotations outlive the ring of events: what ended before it began has nothing left to say
-    scopes, unpaired = find_scopes(facts.columns, replay.device, 0 if from_start else first_us, last_us)
+    from_start = not facts.truncated
+    scopes, unpaired = find_scopes(facts.columns, replay.device, 0, last_us)
     steps, source = step_scopes(scopes, first_us, from_start)
+    # annotations outlive the ring of events: what ended before it began has nothing left to say
+    scopes = [scope for scope in scopes if from_start or scope.stop_us >= first_us]
     named = phase_scopes(scopes, steps)
     notes = []
     if source == "optimizer steps":
@@ -95,32 +100,23 @@ def find_phases(facts: Facts) -> Facts:
 def _from_record(facts: Facts) -> Facts:
     assert facts.record is not None
     first_us, _ = _times(facts.replay)
-    from_start = begins_at_the_start(facts.replay)
-    seen, counted, notes = [], [], []
+    seen, lost = [], []
     for phase in facts.record.phases:
         # a ring that was overwritten has lost these events: what they did cannot be known
-        if not from_start and phase.stop_us < first_us:
-            notes.append(f"phase {phase.name} lies before the first event that is left: nothing is known of it")
+        if facts.truncated and phase.stop_us < first_us:
+            lost.append(phase.name)
             continue
-        if not from_start and phase.start_us < first_us:
-            notes.append(f"phase {phase.name} began before the first event that is left: its peak may have been higher")
         seen.append(Scope(phase.name, phase.start_us, max(phase.start_us, phase.stop_us)))
-        counted.append(phase.counters)
-    phases = _measure(facts.replay, seen, "record")
-    for name, counters, peak, end in zip(phases.names, counted, phases.peak, phases.end, strict=True):
-        if counters is not None:
-            torch = counters.peak_allocated_bytes, counters.end_allocated_bytes
-            notes += _disagreement(name, torch, (int(peak[1]), int(end[1])))
-    return replace(facts, phases=phases).noting(*notes)
+    return replace(facts, phases=_measure(facts.replay, seen, "record")).noting(*_lost(lost))
 
 
-def _disagreement(name: str, torch: tuple[int, int], replay: tuple[int, int]) -> list[str]:
-    pairs = zip(("peak", "end"), torch, replay, strict=True)
-    return [
-        f"phase {name}: {what} allocated is {ours:,} bytes by replay and {theirs:,} by torch's counter"
-        for what, theirs, ours in pairs
-        if theirs != ours
-    ]
+def _lost(names: list[str]) -> list[str]:
+    if not names:
+        return []
+    told = ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+    one = len(names) == 1
+    what = f"phase {told} lies" if one else f"phases {told} lie"
+    return [f"{what} before the first event that is left: {'it is' if one else 'they are'} not shown"]
 
 
 def _times(replay: Replay) -> tuple[int, int]:
@@ -144,6 +140,11 @@ def _measure(replay: Replay, scopes: Sequence[Scope], source: str) -> Phases:
         start=start,
         peak=np.maximum(start, _highest(replay, first, stop)),
         end=end,
+        # what is certain of them is another pass's to say
+        whole=np.ones(len(scopes), bool),
+        exact=np.ones(len(scopes), bool),
+        counted=np.zeros(len(scopes), bool),
+        least=np.zeros((len(scopes), len(MEASURES)), bool),
     )
 
 

@@ -202,7 +202,10 @@ def _stem(name: str) -> str:
 def _run_of_file(place: _Place, load: Loader) -> Run:
     snapshot = load(place.path)
     devices = _devices(snapshot.columns)
-    ranks = tuple(Rank(device, device, _shown(place.path), snapshot) for device in devices)
+    named = _RANK_IN_NAME.fullmatch(place.name)
+    # a number at the end of a lone file's name may count anything; one of several devices is another's
+    numbers = (int(named[1]),) if named and len(devices) == 1 else devices
+    ranks = tuple(Rank(n, device, _shown(place.path), snapshot) for n, device in zip(numbers, devices, strict=True))
     if not ranks:
         raise RunError(f"{place.path}: the snapshot holds no device with events or segments")
     notes = _host_note(snapshot.columns, "")

@@ -11,7 +11,7 @@ torch/optim/optimizer.py, ``Optimizer.step#NAME.step`` (2.11).
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 
 from snapviz.snapshot.columns import ABSENT, Columns
@@ -33,12 +33,10 @@ _NOT_PHASES = (
     "Torch-Compiled Region",
     "TorchDynamo Cache Lookup",
     "Pregraph bytecode",
+    "FullyShardedDataParallel.",
 )
-"""Scopes that libraries open by the thousand: each is a moment, not a stretch a person would name."""
-
-_TOO_OFTEN = 32
-"""A name that occurs more often than this in a step on average is a moment too. Eight microbatches
-of forward and backward are phases; a scope per layer of a 70B model is not."""
+"""Scopes that libraries open by the thousand: each is a moment, not a stretch a person would name.
+Only names decide: a count could let a scope through in one of two runs and not in the other."""
 
 _PROFILER_STEP = re.compile(r"ProfilerStep#(\d+)")
 _OPTIMIZER = re.compile(r"Optimizer\.(step|zero_grad)#.*")
@@ -51,6 +49,7 @@ class Scope:
     name: str
     start_us: int
     stop_us: int
+    ended: bool = True  # else stop_us is the recording's
 
 
 def find_scopes(columns: Columns, device: int, first_us: int, last_us: int) -> tuple[list[Scope], int]:
@@ -75,42 +74,53 @@ def find_scopes(columns: Columns, device: int, first_us: int, last_us: int) -> t
             unpaired += 1
     for name, starts in opened.items():
         unpaired += len(starts)
-        scopes += [Scope(columns.strings.text(name), start, max(start, last_us)) for start in starts]
+        scopes += [Scope(columns.strings.text(name), start, max(start, last_us), False) for start in starts]
     seen = [scope for scope in scopes if scope.stop_us >= first_us]
     return sorted(seen, key=lambda s: (s.start_us, -s.stop_us)), unpaired
 
 
 def left_out(scopes: list[Scope]) -> set[str]:
-    """Names that are moments rather than phases: of libraries, or too many to a step."""
-    counts = Counter(s.name for s in scopes)
-    steps = max(1, sum(1 for s in scopes if _PROFILER_STEP.fullmatch(s.name)))
-    steps = max(steps, sum(n for name, n in counts.items() if name.startswith("Optimizer.step#")))
-    return {
-        name
-        for name, n in counts.items()
-        if name.startswith(_NOT_PHASES) or (n > _TOO_OFTEN * steps and not _OPTIMIZER.fullmatch(name))
-    }
+    """Names that are moments rather than phases."""
+    return {scope.name for scope in scopes if scope.name.startswith(_NOT_PHASES)}
 
 
 def step_scopes(scopes: list[Scope], first_us: int, from_start: bool) -> tuple[list[Scope], str]:
     """The steps among the scopes, and what they were taken from: "annotations" or "optimizer steps".
 
-    Without the profiler's own, a step is taken to run from the end of one ``Optimizer.step`` to the
-    end of the next; the first then holds all that came before it. Where the recording does not begin at
-    the run's ``from_start``, none of them is the first step: they are numbered from 1.
+    Without the profiler's own, a step is taken to run from the end of one group of ``Optimizer.step``
+    to the end of the next; the first then holds all that came before it. Where the recording does not
+    begin at the run's ``from_start``, none of them is the first step: they are numbered from 1, and
+    those that ended before ``first_us`` are left out.
     """
-    marked = [s for s in scopes if _PROFILER_STEP.fullmatch(s.name)]
+    oldest = 0 if from_start else first_us
+    marked = [s for s in scopes if _PROFILER_STEP.fullmatch(s.name) and s.stop_us >= oldest]
     if marked:
         return [Scope(f"train/step{s.name.rpartition('#')[2]}", s.start_us, s.stop_us) for s in marked], "annotations"
     optimizer = [s for s in scopes if s.name.startswith("Optimizer.step#")]
     if not optimizer:
         return [], "annotations"
-    ends = sorted(s.stop_us for s in optimizer)
+    # all of them, so that a recording that begins between two of a group is cut as the whole is
+    ends = [end for end in _group_ends(optimizer) if end >= oldest]
     # a microsecond later, so that an event on the boundary belongs to one step only
-    starts = [min(first_us, *(s.start_us for s in optimizer)), *(end + 1 for end in ends)]
+    seen = [s.start_us for s in optimizer if s.stop_us >= oldest]
+    starts = [min(first_us, *seen), *(end + 1 for end in ends)]
     number = 0 if from_start else 1
     pairs = enumerate(zip(starts, ends, strict=False), number)
     return [Scope(f"train/step{i}", start, end) for i, (start, end) in pairs], "optimizer steps"
+
+
+def _group_ends(optimizer: list[Scope]) -> list[int]:
+    """Where each step's last optimizer ends: a step may have several (Muon and AdamW), each once."""
+    ends: list[int] = []
+    names: set[str] = set()
+    for scope in sorted(optimizer, key=lambda s: s.stop_us):
+        if ends and scope.name not in names:
+            ends[-1] = scope.stop_us
+        else:
+            ends.append(scope.stop_us)
+            names.clear()
+        names.add(scope.name)
+    return ends
 
 
 def phase_scopes(scopes: list[Scope], steps: list[Scope]) -> list[Scope]:

@@ -2,9 +2,11 @@
 
 Legend: A allocations, C candidates.
 
-Without a record nothing says which allocation was a parameter. A suspect is one that looks like one
-(its creation stack), is older than the first sharding or step, is live at the end, and is a whole
-number N times as large as something that was made later and is live too: its shard, perhaps.
+Where no record tells what dangles (``Facts.dangling_known``), a suspect looks like a parameter (its
+creation stack), is older than the first sharding or step, is live at the end, and is a whole number N
+times as large as something that was made later and is live too: its shard, perhaps. That N takes a
+stack that shards, or two sizes that agree: one size fits another by chance, as in a model whose layers
+differ by a whole factor.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from snapviz.analyze.categories import RULES, stack_rules
-from snapviz.analyze.facts import CATEGORIES, Facts, Suspicion
+from snapviz.analyze.categories import CONSTRUCTOR, RULES, stack_rules
+from snapviz.analyze.facts import CATEGORIES, RECORDED, Facts, Suspicion
+from snapviz.analyze.names import known_boundaries, lying_in
 
 __all__ = ["SMALLEST_BYTES", "find_suspects"]
 
@@ -32,30 +35,61 @@ _MAY_BE_SHARDS = ("shard", "parameter", "buffer", "unknown")
 
 
 def find_suspects(facts: Facts) -> Facts:
-    """Pass: suspects of a rank without a record, the largest first."""
-    if facts.record is not None:
+    """Pass: suspects of a rank where dangling cannot be told, the largest first."""
+    if facts.dangling_known:
         return facts
     before, why_before = _first_use(facts)
     table = facts.replay.allocations
     at_end = table.allocated_after(len(facts.replay.time_us) - 1)
-    looks = (facts.category == CATEGORIES.index("parameter")) & (table.requested_bytes >= SMALLEST_BYTES)
+    looks = _look_like_parameters(facts) & (table.requested_bytes >= SMALLEST_BYTES)
     candidates = np.flatnonzero(at_end & looks & (table.alloc_event < before))
-    # what a stack already explains as something else is no shard, however well its size fits
+    # what a stack already explains as something else is no shard, however well its size fits; and what
+    # has none (a thread of backward's) may be anything
     shards = np.isin(facts.category, [CATEGORIES.index(name) for name in _MAY_BE_SHARDS])
+    shards &= _has_stack(facts) | (facts.evidence == RECORDED)
     later = np.flatnonzero(at_end & shards & (table.alloc_event >= before))
     if len(candidates) == 0 or len(later) == 0:
         return facts
-    ways, fits = _best_cut(facts, table.requested_bytes[candidates], table.requested_bytes[later])
+    ways, fits = _best_cut(facts, table.requested_bytes[candidates], later)
     if ways == 0:
         return facts
     found = _group(facts, candidates[fits], later, ways, why_before)
     return replace(facts, suspects=tuple(sorted(found, key=lambda s: (-s.block_bytes, s.allocations))))
 
 
+def _is(facts: Facts, category: str) -> npt.NDArray[np.bool_]:
+    """[A] what is of a category, or is by its stack: a record may call a shard its module's parameter."""
+    code = CATEGORIES.index(category)
+    found: npt.NDArray[np.bool_] = (facts.category == code) | (facts.stack_category == code)
+    return found
+
+
+def _has_stack(facts: Facts) -> npt.NDArray[np.bool_]:
+    """[A] whether anything is known of where it was made."""
+    # ABSENT is -1: the entry appended for it
+    filled = np.append(np.diff(facts.columns.stacks.offsets) > 0, False)
+    has: npt.NDArray[np.bool_] = filled[facts.replay.allocations.stack]
+    return has
+
+
+def _look_like_parameters(facts: Facts) -> npt.NDArray[np.bool_]:
+    """[A] parameters by their category, and what is unknown and was made in some constructor.
+
+    Those that a record calls parameters are in use; what it only finds in an optimizer may be stale.
+    """
+    made_by = np.append(stack_rules(facts), len(RULES))[facts.replay.allocations.stack]
+    unknown = (facts.category == CATEGORIES.index("unknown")) & (made_by == CONSTRUCTOR)
+    looks: npt.NDArray[np.bool_] = (facts.category == CATEGORIES.index("parameter")) | unknown
+    if facts.replay.has_times:
+        for boundary in known_boundaries(facts):
+            looks[[a for name, a in lying_in(facts, boundary) if name.kind == "parameter" and a >= 0]] = False
+    return looks
+
+
 def _first_use(facts: Facts) -> tuple[int, str]:
     """The event by which the original parameters are all made, and in words why that one."""
     table = facts.replay.allocations
-    sharding = np.isin(facts.category, [CATEGORIES.index("shard"), CATEGORIES.index("communication")])
+    sharding = _is(facts, "shard") | _is(facts, "communication")
     first = int(table.alloc_event[sharding].min(initial=len(facts.replay.time_us)))
     for index, name in enumerate(facts.phases.names):
         # a step that was inferred begins with the recording and says nothing
@@ -67,14 +101,19 @@ def _first_use(facts: Facts) -> tuple[int, str]:
 
 
 def _best_cut(facts: Facts, sizes: Int64, later: Int64) -> tuple[int, npt.NDArray[np.bool_]]:
-    """The N that explains the most bytes, and which of the C candidates have a fitting shard."""
+    """The N that explains the most bytes, and which of the C candidates have a fitting shard among ``later``."""
+    requested = facts.replay.allocations.requested_bytes
+    by_rule = np.unique(requested[later[_is(facts, "shard")[later]]])
     best, fits, most = 0, np.zeros(len(sizes), bool), 0
     for ways in (facts.world_size,) if facts.world_size else _WORLD_SIZES:
         if ways < 2:
             continue
         # every suspect needs a shard of its own: one small tensor must not explain a hundred large ones
-        enough = _count_of(sizes // ways, later) >= _count_of(sizes, sizes)
+        enough = _count_of(sizes // ways, requested[later]) >= _count_of(sizes, sizes)
         fitting = (sizes % ways == 0) & enough
+        agreeing = np.unique(sizes[fitting])
+        if len(agreeing) < 2 and not np.isin(agreeing // ways, by_rule).any():
+            continue
         explained = int(sizes[fitting].sum())
         if explained > most:
             best, fits, most = ways, fitting, explained

@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at",
         action="append",
         metavar="WHEN",
-        help="end, peak, phase:NAME[:peak|:end]; repeatable (default: end and peak of the run)",
+        help="end, peak, phase:NAME[:peak|:end]; repeatable (default: end and peak of the run). NAME is a "
+        "phase (train/step3), a folded one for all later steps (train/step), or what spans those below it (train)",
     )
     options.add_reading_arguments(parser)
     options.add_output_arguments(parser)

@@ -1,20 +1,17 @@
-"""What is put beside what: ranks by number, phases by folded name, moments by what they are called.
-
-Legend: R ranks, P phases.
-"""
+"""What is put beside what: ranks by number, phases by folded name, moments by what they are called."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from snapviz.analyze.facts import Facts
-from snapviz.analyze.phases import fold, folded_phases, phase_of
+from snapviz.analyze.facts import MEASURES, Facts
+from snapviz.analyze.phases import phase_of
 from snapviz.analyze.run import Rank, Run
+from snapviz.compare.stretches import Stretch, Stretches, exact_after
 from snapviz.errors import UsageError
+from snapviz.schema import Moment, Trust
 
-__all__ = ["DEFAULT_POINTS", "At", "Moment", "Ranks", "align_ranks", "moment", "parse_at"]
+__all__ = ["DEFAULT_POINTS", "At", "Ranks", "align_ranks", "moment", "parse_at"]
 
 DEFAULT_POINTS = ("end", "peak")
 """The end says what stays, the peak what it costs; a leak is exact at the end and diluted at the peak."""
@@ -22,7 +19,7 @@ DEFAULT_POINTS = ("end", "peak")
 
 @dataclass(frozen=True)
 class At:
-    """A point of comparison: the run's (``phase`` none) or a folded phase's peak or end."""
+    """A point of comparison: the run's (``phase`` none) or a phase's peak or end, as the user named it."""
 
     phase: str | None
     peak: bool
@@ -37,14 +34,6 @@ class At:
     def title(self) -> str:
         """The same in words."""
         return f"at the {'peak' if self.peak else 'end'} of {self.phase or 'the run'}"
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A point in one rank: the last event before it (−1: the start), and the phase it lies in."""
-
-    event: int
-    phase: str | None
 
 
 @dataclass(frozen=True)
@@ -69,8 +58,8 @@ def parse_at(text: str) -> At:
     name = text.removeprefix("phase:")
     head, _, which = name.rpartition(":")
     if head and which in ("peak", "end"):
-        return At(fold(head), which == "peak")
-    return At(fold(name), True)
+        return At(head, which == "peak")
+    return At(name, True)
 
 
 def align_ranks(base: Run, head: Run, only: int | None = None) -> Ranks:
@@ -83,16 +72,16 @@ def align_ranks(base: Run, head: Run, only: int | None = None) -> Ranks:
         if one.rank != other.rank:
             told = f"rank {one.rank} of {base.name} is compared with rank {other.rank} of {head.name}"
             notes = (f"{told}: each is the only one",)
+    broken = [{f.rank for f in run.failures} for run in (base, head)]
     if only is not None:
-        broken = {f.rank for run in (base, head) for f in run.failures}
-        if only not in left.keys() | right.keys() | broken:
+        if only not in left.keys() | right.keys() | broken[0] | broken[1]:
             known = ", ".join(map(str, sorted(left.keys() | right.keys())))
             raise UsageError(f"--rank {only}: neither run has it (there is: {known})")
         left, right = ({k: v for k, v in side.items() if k == only} for side in (left, right))
     return Ranks(
         pairs=tuple((n, left[n], right[n]) for n in sorted(left.keys() & right.keys())),
-        only_base=tuple(sorted(left.keys() - right.keys())),
-        only_head=tuple(sorted(right.keys() - left.keys())),
+        only_base=tuple(sorted(left.keys() - right.keys() - broken[1])),
+        only_head=tuple(sorted(right.keys() - left.keys() - broken[0])),
         notes=notes,
     )
 
@@ -102,18 +91,51 @@ def _numbered(run: Run) -> bool:
     return run.manifest is not None or bool(run.failures) or run.recorded
 
 
-def moment(facts: Facts, at: At) -> Moment | None:
+def moment(facts: Facts, stretches: Stretches, at: At) -> Moment | None:
     """When a point is in one rank; none where the rank has no such phase."""
-    replay, last = facts.replay, len(facts.replay) - 1
     if at.phase is None:
-        event = replay.peak("allocated", 0, len(replay))[1] if at.peak else last
-        return Moment(event, phase_of(facts.phases, event))
-    indices = folded_phases(facts.phases).get(at.phase)
-    if indices is None:
+        return _moment_of_run(facts, at)
+    found = stretches.named(at.phase)
+    if not found:
         return None
     if not at.peak:
-        index = int(indices[-1])
-        return Moment(int(facts.phases.stop[index]) - 1, facts.phases.names[index])
-    index = int(indices[np.argmax(facts.phases.peak[indices, 1])])
-    event = replay.peak("allocated", int(facts.phases.first[index]), int(facts.phases.stop[index]))[1]
-    return Moment(event, facts.phases.names[index])
+        last = max(found, key=lambda one: one.stop)
+        return _moment_of(facts, last, last.stop - 1, peak=False)
+    # the first of the highest
+    highest = max(found, key=lambda one: one.peak_allocated)
+    return _moment_of(facts, highest, facts.replay.peak("allocated", highest.first, highest.stop)[1], peak=True)
+
+
+def _moment_of_run(facts: Facts, at: At) -> Moment:
+    replay = facts.replay
+    event = replay.peak("allocated", 0, len(replay))[1] if at.peak else len(replay) - 1
+    exact = facts.exact if at.peak else exact_after(facts, event)
+    # the end of a recording is whole however late it began
+    whole = not (at.peak and facts.truncated)
+    return Moment(
+        event=event,
+        time_us=_time(facts, event),
+        phase=phase_of(facts.phases, event),
+        trust=Trust(exact=exact, whole=whole, counted=False, at_least=() if whole else MEASURES),
+        counted_bytes=None,
+    )
+
+
+def _moment_of(facts: Facts, stretch: Stretch, event: int, peak: bool) -> Moment:
+    trust = stretch.trust
+    if not peak:
+        trust = trust.model_copy(
+            update={"whole": True, "at_least": (), "exact": trust.exact or exact_after(facts, event)}
+        )
+    counted = stretch.peak_allocated if peak else stretch.end_allocated
+    return Moment(
+        event=event,
+        time_us=_time(facts, event),
+        phase=phase_of(facts.phases, event) if stretch.spans else stretch.name,
+        trust=trust,
+        counted_bytes=counted if trust.counted else None,
+    )
+
+
+def _time(facts: Facts, event: int) -> int | None:
+    return int(facts.replay.time_us[event]) if event >= 0 and facts.replay.has_times else None

@@ -5,29 +5,39 @@ Legend: n live allocations of one side, g groups. Sums are int64 throughout: nev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from snapviz.analyze.facts import CATEGORIES, EVIDENCE, INFERRED, Facts
+from snapviz.analyze.facts import BEFORE, CATEGORIES, EVIDENCE, INFERRED, RECORDED, Facts
 from snapviz.analyze.groups import group_keys, sums
 from snapviz.analyze.phases import fold
+from snapviz.compare.owners import normal_owner
 from snapviz.compare.stacks import JointStacks
 from snapviz.schema import DiffRow, Unchanged
 
-__all__ = ["Basis", "Rows", "basis_of", "group_rows"]
+__all__ = ["Basis", "Rows", "basis_of", "group_rows", "has_names"]
 
 Int8 = npt.NDArray[np.int8]
 Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+_OWNER, _CATEGORY, _BIRTH, _DANGLING, _STACK = range(5)
+"""Columns of a group key."""
+
+_SEVERAL = 0
+"""Joint id of "", which is no birth's name."""
 
 
 @dataclass(frozen=True)
 class Basis:
     """What two ranks can be compared by: what only one of them knows would split equal rows."""
 
-    names: bool  # both have records, or neither
+    names: bool  # names were placed on both, or on neither
     births: bool  # their phases come from the same kind of source
+    dangling: tuple[bool, bool]  # whether base, and head, can tell what dangles
 
 
 @dataclass(frozen=True)
@@ -43,9 +53,15 @@ class Rows:
 def basis_of(base: Facts, head: Facts) -> Basis:
     """What these two ranks have in common."""
     return Basis(
-        names=(base.record is None) == (head.record is None),
+        names=has_names(base) == has_names(head),
         births=base.phases.source == head.phases.source,
+        dangling=(base.dangling_known, head.dangling_known),
     )
+
+
+def has_names(facts: Facts) -> bool:
+    """Whether any recorded name found its allocation: a record alone need not hold any."""
+    return bool((facts.evidence == RECORDED).any())
 
 
 @dataclass(frozen=True)
@@ -53,7 +69,7 @@ class _Side:
     """The live allocations of one side as the columns of a group key."""
 
     live: Int64  # [n] into the allocation table
-    key: Int64  # [n, 5] owner, category, birth, dangling, stack: joint ids
+    key: Int64  # [n, 5] joint ids, in the order of _OWNER and so on
     size: Int64  # [n] bytes
     evidence: Int8  # [n]
     stack: npt.NDArray[np.int32]  # [n] of this side
@@ -65,27 +81,29 @@ class _Texts:
     def __init__(self) -> None:
         self.ids: dict[str, int] = {"": 0}
 
-    def of(self, texts: tuple[str, ...], index: npt.NDArray[np.int32]) -> Int64:
-        """[n] joint ids of ``texts[index]``; only texts that occur are numbered."""
+    def of(self, texts: tuple[str, ...], index: npt.NDArray[np.int32], normal: Callable[[str], str]) -> Int64:
+        """[n] joint ids of ``normal(texts[index])``; only texts that occur are numbered."""
         distinct, inverse = np.unique(index, return_inverse=True)
-        joint = [self.ids.setdefault(texts[i], len(self.ids)) for i in distinct.tolist()]
+        joint = [self.ids.setdefault(normal(texts[i]), len(self.ids)) for i in distinct.tolist()]
         return np.array(joint, np.int64)[inverse.reshape(-1)]
 
     def texts(self) -> list[str]:
         return list(self.ids)
 
 
-def group_rows(
-    base: Facts, head: Facts, base_event: int | None, head_event: int | None, stacks: JointStacks, basis: Basis
-) -> Rows:
-    """Rows between base after one event and head after another; none stands for a side without it."""
+def group_rows(base: Facts, head: Facts, base_event: int, head_event: int, stacks: JointStacks, basis: Basis) -> Rows:
+    """Rows between base after one event and head after another."""
     owners, births = _Texts(), _Texts()
     sides = [
         _side(facts, event, side, owners, births, stacks, basis)
         for side, (facts, event) in enumerate(((base, base_event), (head, head_event)))
     ]
-    group, count = group_keys(list(np.concatenate([side.key for side in sides]).T))
     split = len(sides[0].size)
+    key = np.concatenate([side.key for side in sides])
+    _join_dangling(key, np.arange(len(key)) >= split, basis)
+    _join_births(key, births.ids.get(BEFORE))
+    sides = [replace(side, key=part) for side, part in zip(sides, np.split(key, [split]), strict=True)]
+    group, count = group_keys(list(key.T))
     parts = [group[:split], group[split:]]
     summed = [sums(part, side.size, count) for part, side in zip(parts, sides, strict=True)]
     changed = np.flatnonzero((summed[0][0] != summed[1][0]) | (summed[0][1] != summed[1][1]))
@@ -98,22 +116,51 @@ def group_rows(
     return result
 
 
+def _join_dangling(key: Int64, of_head: Bool, basis: Basis) -> None:
+    """What a side cannot tell does not split a row: its members go with the other's dangling ones."""
+    if basis.dangling[0] == basis.dangling[1]:
+        return
+    group, count = group_keys([key[:, _OWNER], key[:, _CATEGORY], key[:, _STACK]])
+    cannot_tell = of_head if basis.dangling[0] else ~of_head
+    dangling, unknown = np.zeros(count, bool), np.zeros(count, bool)
+    dangling[group[key[:, _DANGLING] == 1]] = True
+    unknown[group[cannot_tell]] = True
+    key[(dangling & unknown)[group], _DANGLING] = 1
+
+
+def _join_births(key: Int64, before: int | None) -> None:
+    """``BEFORE`` means "not known": where it is among the births of what is otherwise one row, the row is
+    not split by birth. It has the one birth that is known, "" where there are several."""
+    if before is None:
+        return
+    group, count = group_keys([key[:, _OWNER], key[:, _CATEGORY], key[:, _DANGLING], key[:, _STACK]])
+    birth = key[:, _BIRTH]
+    known = birth != before
+    lowest, highest = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
+    np.minimum.at(lowest, group[known], birth[known])
+    np.maximum.at(highest, group[known], birth[known])
+    one = np.where(highest < 0, before, np.where(lowest == highest, highest, _SEVERAL))
+    joined = np.zeros(count, bool)
+    joined[group[~known]] = True
+    key[:, _BIRTH] = np.where(joined[group], one[group], birth)
+
+
 def _side(
-    facts: Facts, event: int | None, side: int, owners: _Texts, births: _Texts, stacks: JointStacks, basis: Basis
+    facts: Facts, event: int, side: int, owners: _Texts, births: _Texts, stacks: JointStacks, basis: Basis
 ) -> _Side:
     table = facts.replay.allocations
-    live = np.flatnonzero(table.allocated_after(event)) if event is not None else np.zeros(0, np.int64)
+    live = np.flatnonzero(table.allocated_after(event))
     stack = table.stack[live]
     key = np.zeros((len(live), 5), np.int64)
     if basis.names:
-        key[:, 0] = owners.of(facts.owners, facts.owner[live])
-        key[:, 1] = facts.category[live]
-        key[:, 3] = facts.dangling_since[live] <= (event if event is not None else -1)
+        key[:, _OWNER] = owners.of(facts.owners, facts.owner[live], normal_owner)
+        key[:, _CATEGORY] = facts.category[live]
+        key[:, _DANGLING] = facts.dangling_since[live] <= event
     else:
-        key[:, 1] = facts.stack_category[live]
+        key[:, _CATEGORY] = facts.stack_category[live]
     if basis.births:
-        key[:, 2] = births.of(tuple(map(fold, facts.births)), facts.birth[live])
-    key[:, 4] = stacks.ids(side, stack)
+        key[:, _BIRTH] = births.of(facts.births, facts.birth[live], fold)
+    key[:, _STACK] = stacks.ids(side, stack)
     evidence = facts.evidence[live] if basis.names else np.full(len(live), INFERRED, np.int8)
     return _Side(live, key, table.block_bytes[live], evidence, stack)
 
@@ -143,10 +190,10 @@ class _RowBuilder:
         base_bytes, head_bytes = (int(total[group]) for total, _ in summed)
         base_count, head_count = (int(number[group]) for _, number in summed)
         return DiffRow(
-            owner=self._owners[int(key[0])],
-            category=CATEGORIES[int(key[1])],
-            birth_phase=self._births[int(key[2])],
-            dangling=bool(key[3]),
+            owner=self._owners[int(key[_OWNER])],
+            category=CATEGORIES[int(key[_CATEGORY])],
+            birth_phase=self._births[int(key[_BIRTH])],
+            dangling=bool(key[_DANGLING]),
             evidence=EVIDENCE[weakest],
             stack=self._stacks.texts(*shown[0]),
             base_lines=self._stacks.lines(0, lines[0]) if 0 in lines else None,

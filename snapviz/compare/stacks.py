@@ -5,7 +5,8 @@ Legend: K distinct (file, function) pairs of one side, n stacks asked for.
 A stack is the sequence of its (file, function), innermost first, without line numbers, a frame that
 repeats counted once (recursion of another depth is the same stack). Library and generated files have
 comparable names already (``analyze.frames``); the user's own are paired here, longest common path
-suffix first, in a way that is the same when base and head are swapped.
+suffix first, in a way that is the same when base and head are swapped. What is a library in one run
+only may be the user's own in the other: the same code, installed.
 """
 
 from __future__ import annotations
@@ -81,6 +82,26 @@ def _pair_scripts(pairs: dict[str, str], base: set[str], head: set[str]) -> dict
     return {left.pop(): right.pop()} if len(left) == len(right) == 1 else {}
 
 
+def _libraries(names: FrameNames) -> set[str]:
+    return {file for file, kind in names.files.values() if kind == "library"}
+
+
+def _pair_installed(
+    pairs: dict[str, str], base: set[str], head: set[str], base_libraries: set[str], head_libraries: set[str]
+) -> dict[str, str]:
+    """The same code checked out in one run and installed in the other: what is left of the user's files,
+    with the files of packages that are a library in the other run only."""
+    left, right = base - pairs.keys(), head - set(pairs.values())
+    here, there = ({_package(file) for file in files} for files in (base_libraries, head_libraries))
+    only_base = {file for file in base_libraries if _package(file) not in there}
+    only_head = {file for file in head_libraries if _package(file) not in here}
+    return pair_files(left, only_head) | pair_files(only_base, right)
+
+
+def _package(library: str) -> str:
+    return library.partition("/")[0]
+
+
 def _text_of_pair(one: str, other: str) -> str:
     if one == other:
         return one
@@ -117,6 +138,7 @@ class JointStacks:
             for i, side in enumerate(self._sides)
         ]
         pairs = pair_files(*users)
+        pairs |= _pair_installed(pairs, *users, *(_libraries(side) - users[i] for i, side in enumerate(self._sides)))
         pairs |= _pair_scripts(pairs, *scripts)
         # a key for every file and side; the text only serves people
         self._keys: list[dict[str, Hashable]] = [
@@ -136,7 +158,7 @@ class JointStacks:
         user = {file for file, kind in names.files.values() if kind == "user"}
         out = np.empty(len(names.names), np.int64)
         for i, (file, function) in enumerate(names.names):
-            key = self._keys[side].get(file, ("only", side, file)) if file in user else file
+            key = self._keys[side].get(file, ("only", side, file) if file in user else file)
             joint = self._frames.setdefault((key, function), len(self._frames))
             if joint == len(self._frame_texts):
                 text = self._texts.get(key, file) if isinstance(key, tuple) else file

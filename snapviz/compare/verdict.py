@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snapviz.schema import BrokenRank, Dangling, Point, RankPoint
+from snapviz.compare.cause import cause_of
+from snapviz.schema import BrokenRank, Dangling, Moment, Point, RankPoint
 from snapviz.units import format_bytes
 
-__all__ = ["ranks_in_words", "verdict"]
-
-_NAMED = 2
-"""Parameters that are named in the sentence; the report lists them all."""
-
-_PLURALS = {
-    "unknown": "memory of unknown purpose",
-    "parameter": "parameters",
-    "shard": "shards",
-    "gradient": "gradients",
-    "activation": "activations",
-    "temporary": "temporaries",
-    "buffer": "buffers",
-}
+__all__ = ["at_least", "figures", "grown", "is_cut", "ranks_in_words", "verdict", "worst_of"]
 
 
 def ranks_in_words(ranks: Sequence[int], of: int) -> str:
@@ -37,41 +25,111 @@ def verdict(
     compared = [point for point in points if point.ranks]
     if not compared:
         return f"{base} and {head} have no rank in common that could be read: nothing was compared."
-    moved = {point.at: words for point in compared if (words := _movement(point))}
-    if not moved:
-        same = not any(rank.rows for point in compared for rank in point.ranks)
-        count = len(compared[0].ranks)
-        where = ranks_in_words([r.rank for r in compared[0].ranks], count)
-        text = f"{head} holds as much as {base}{f' on {where}' if where else ''} {_places(compared)}"
-        text += ", in the same allocations." if same else ", in other allocations."
+    judged = {point.at: sure for point in compared if (sure := _judged(point))}
+    moved = {point.at: words for point in compared if (words := _movement(point, judged.get(point.at, ())))}
+    if not judged:
+        text = f"{base} and {head} cannot be compared {_places(compared)}."
+    elif not moved:
+        text = _unmoved(base, head, [point for point in compared if point.at in judged], judged)
     else:
-        cause = _cause(next(point for point in compared if point.at in moved), dangling)
-        text = f"{head} {_joined(list(moved.values()))}"
-        text += f": {cause}." if cause else "."
+        first = next(point.at for point in compared if point.at in moved)
+        worst = worst_of(judged[first])
+        # rows explain what was replayed: where a counter is compared instead, they do not
+        cause = cause_of(worst, dangling) if grown(worst) == worst.delta_bytes else ""
+        text = f"{head} {_joined(list(moved.values()))}{f': {cause}' if cause else ''}."
+    text += "".join(_cut(base, head, point) for point in compared)
     if broken:
         text += f" {len(broken)} rank{'s' if len(broken) > 1 else ''} could not be read and count for nothing here."
     return text
+
+
+def figures(rank: RankPoint) -> tuple[int, int]:
+    """Allocated bytes of base and head: by torch's counter where the history is cut, else by replay."""
+    both = ((rank.base_moment, rank.base_total_bytes), (rank.head_moment, rank.head_total_bytes))
+    base, head = (when.counted_bytes if when and when.counted_bytes is not None else total for when, total in both)
+    assert base is not None
+    assert head is not None
+    return base, head
+
+
+def grown(rank: RankPoint) -> int:
+    """Head minus base, of ``figures``."""
+    base, head = figures(rank)
+    return head - base
+
+
+def worst_of(ranks: Sequence[RankPoint]) -> RankPoint:
+    """The rank with the largest growth, the lowest number where several have it."""
+    return max(ranks, key=lambda rank: (grown(rank), -rank.rank))
+
+
+def is_cut(when: Moment | None) -> bool:
+    """Whether this side's peak is only that of what is left of the recording."""
+    return when is not None and not when.trust.whole and not when.trust.counted
+
+
+def at_least(rank: RankPoint) -> bool:
+    """Whether one side is cut and the difference can only be larger: head's peak was higher still, or base's."""
+    return is_cut(rank.base_moment) != is_cut(rank.head_moment) and (
+        grown(rank) > 0 if is_cut(rank.head_moment) else grown(rank) < 0
+    )
+
+
+def _judged(point: Point) -> tuple[RankPoint, ...]:
+    """The ranks of which something can be said at a point."""
+    return tuple(
+        rank
+        for rank in point.ranks
+        if rank.comparable and (not (is_cut(rank.base_moment) or is_cut(rank.head_moment)) or at_least(rank))
+    )
+
+
+def _cut(base: str, head: str, point: Point) -> str:
+    """What is said of a peak whose beginning is not in the recording."""
+    names = []
+    if any(is_cut(rank.base_moment) for rank in point.ranks):
+        names.append(base)
+    if any(is_cut(rank.head_moment) for rank in point.ranks):
+        names.append(head)
+    if not names:
+        return ""
+    what = "The peak" if point.at == "peak" else f"The {point.title.removeprefix('at the ')}"
+    but = "" if len(_judged(point)) == len(point.ranks) else ", and not compared"
+    return f" {what} in {' and in '.join(names)} is that of the recording only, whose oldest events are gone{but}."
+
+
+def _unmoved(base: str, head: str, points: Sequence[Point], judged: dict[str, tuple[RankPoint, ...]]) -> str:
+    ranks = judged[points[0].at]
+    # a counter says how much there was, not of what
+    replayed = [rank for some in judged.values() for rank in some if grown(rank) == rank.delta_bytes]
+    where = ranks_in_words([rank.rank for rank in ranks], len(points[0].ranks))
+    text = f"{head} holds as much as {base}{f' on {where}' if where else ''} {_places(points)}"
+    if not replayed:
+        return f"{text}, by torch's counters."
+    return text + (", in other allocations." if any(rank.rows for rank in replayed) else ", in the same allocations.")
 
 
 def _places(points: Sequence[Point]) -> str:
     return " and ".join(point.title for point in points)
 
 
-def _movement(point: Point) -> tuple[str, str, str] | None:
+def _movement(point: Point, judged: Sequence[RankPoint]) -> tuple[str, str, str] | None:
     """``ends``, ``4.00 MiB higher``, ``on both ranks``; none where no rank moved."""
-    if all(rank.delta_bytes == 0 for rank in point.ranks):
+    if all(grown(rank) == 0 for rank in judged):
         return None
-    worst = _worst(point)
-    equal = [rank.rank for rank in point.ranks if rank.delta_bytes == worst.delta_bytes]
+    worst = worst_of(judged)
+    delta = grown(worst)
+    equal = [rank.rank for rank in judged if grown(rank) == delta]
     verb = {"end": "ends", "peak": "peaks"}.get(point.at, "is")
-    how = f"{format_bytes(abs(worst.delta_bytes))} {'higher' if worst.delta_bytes > 0 else 'lower'}"
+    least = "at least " if at_least(worst) else ""
+    how = f"{least}{format_bytes(abs(delta))} {'higher' if delta > 0 else 'lower'}" if delta else "as high as before"
     where = ranks_in_words(equal, len(point.ranks))
     if len(equal) < len(point.ranks):
         where = f"rank {worst.rank}, the worst of {len(point.ranks)}"
     where = f" on {where}" if where else ""
     if point.at not in ("end", "peak"):
         where = f" {point.title}{where}"
-    return verb, how if worst.delta_bytes else "as high as before", where
+    return verb, how, where
 
 
 def _joined(moved: Sequence[tuple[str, str, str]]) -> str:
@@ -82,54 +140,3 @@ def _joined(moved: Sequence[tuple[str, str, str]]) -> str:
     if all(other[2] == where for other in others):
         return " and ".join(f"{one[0]} {one[1]}" for one in moved) + where
     return " and ".join("{} {}{}".format(*one) for one in moved)
-
-
-def _cause(point: Point, dangling: Sequence[Dangling]) -> str:
-    rank = _worst(point)
-    if words := _left_behind(dangling, rank):
-        return words
-    kinds: dict[str, int] = {}
-    for row in rank.rows:
-        what = "dangling parameters" if row.dangling else row.category
-        kinds[what] = kinds.get(what, 0) + row.delta_bytes
-    alike = {kind: delta for kind, delta in kinds.items() if delta * rank.delta_bytes > 0}
-    if not alike:
-        return ""
-    ordered = sorted(alike.items(), key=lambda kind: (-abs(kind[1]), kind[0]))
-    return "mostly " * any(delta for kind, delta in kinds.items() if kind != ordered[0][0]) + _kind_words(*ordered[0])
-
-
-def _kind_words(kind: str, delta: int) -> str:
-    what = _PLURALS.get(kind, kind)
-    return f"{format_bytes(abs(delta))} {'more' if delta > 0 else 'less'} {what}"
-
-
-def _worst(point: Point) -> RankPoint:
-    return next(rank for rank in point.ranks if rank.rank == point.worst_rank)
-
-
-def _left_behind(dangling: Sequence[Dangling], rank: RankPoint) -> str:
-    """``parameter p1 (1024×1024 float32, born in materialize) stays whole after shard``; where there is
-    less in head, that it no longer does."""
-    more = rank.delta_bytes > 0
-    rows = {row.owner for row in rank.rows if row.dangling and (row.delta_bytes > 0) == more}
-    side = "head" if more else "base"
-    found = [d for d in dangling if d.run == side and d.rank == rank.rank and d.name in rows]
-    if not found:
-        return ""
-    after = f"whole after {found[0].should_go_in}"
-    if len(found) == 1:
-        one = found[0]
-        kept = f", kept by {one.holders[0]}" if one.holders and more else ""
-        return f"parameter {one.name} ({_describe(one)}) {'stays' if more else 'no longer stays'} {after}{kept}"
-    total = format_bytes(sum(d.block_bytes for d in found))
-    names = ", ".join(d.name for d in found[:_NAMED])
-    others = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return f"{len(found)} parameters {'stay' if more else 'no longer stay'} {after} ({total}): {names}{others}"
-
-
-def _describe(one: Dangling) -> str:
-    """``1024×1024 float32, born in materialize``, as far as known."""
-    parts = ["×".join(map(str, one.shape))] if one.shape else []
-    parts += [one.dtype.removeprefix("torch.")] if one.dtype else []
-    return ", ".join([" ".join(parts)] * bool(parts) + [f"born in {one.birth_phase}"])

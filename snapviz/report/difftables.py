@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from snapviz.compare.verdict import figures, is_cut
 from snapviz.report.layout import Column, Line, Span, clean, cut, line, render_table, width_of, wrapped
 from snapviz.report.words import change
-from snapviz.schema import DiffReport, PhaseDelta
+from snapviz.schema import DiffReport, Moment, PhaseDelta, RankPoint, Trust
 from snapviz.units import format_bytes
 
 __all__ = ["environment_lines", "metric_lines", "phase_lines", "rank_lines"]
@@ -19,6 +20,9 @@ _HEADING = 12
 
 _RANKS = 16
 """Rows of the table of ranks."""
+
+_NOTHING = Span("–", "faint")
+"""Where a side has no figure, or two figures no difference that means anything."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ def phase_lines(report: DiffReport, width: int) -> list[Line]:
     rank, who = _rank_to_show(report)
     rows = [row for row in report.phases if row.rank == rank]
     measures = [*_MEASURES[:2], *(_MEASURES[2:] if width >= _WIDE else [])]
+    rows = [row for row in rows if not row.spans or _adds(row, rows, measures)]
     changed = [row for row in rows if any(_changed(row, measure) for measure in measures)]
     if not changed:
         return []
@@ -64,7 +69,23 @@ def phase_lines(report: DiffReport, width: int) -> list[Line]:
                 lines += [line(), *_phase_table(some, [measure], names, who, width)]
     if same := [row.phase for row in rows if row not in changed]:
         lines += wrapped(clean(f"not changed: {', '.join(same)}"), width, "", "  ", "faint")
-    return lines
+    return lines + _legend(changed, width)
+
+
+def _legend(rows: list[PhaseDelta], width: int) -> list[Line]:
+    """What the marks in the cells mean, of those there are."""
+    marks = {_mark(trust) for row in rows for trust in (row.base_trust, row.head_trust)}
+    parts = ["≥ the recording has only the end of the phase"] * ("≥ " in marks)
+    parts += ["~ not exact"] * ("~ " in marks)
+    if apart := [row.phase for row in rows if not row.comparable]:
+        parts.append(f"not compared, their sources differ: {', '.join(apart)}")
+    return wrapped(clean("; ".join(parts)), width, "", "  ", "faint") if parts else []
+
+
+def _adds(row: PhaseDelta, rows: list[PhaseDelta], measures: list[_Measure]) -> bool:
+    """Whether what spans phases shows something that none of them does."""
+    below = [one for one in rows if one.phase.startswith(f"{row.phase}/")]
+    return any(_pair(row, m) not in [_pair(one, m) for one in below] for m in measures)
 
 
 def _widest(lines: list[Line]) -> int:
@@ -100,20 +121,40 @@ def _pair(row: PhaseDelta, measure: _Measure) -> tuple[int | None, int | None]:
 
 def _changed(row: PhaseDelta, measure: _Measure) -> bool:
     base, head = _pair(row, measure)
-    return base != head
+    return base != head or (measure.peak and not _comparable(row, measure))
+
+
+def _comparable(row: PhaseDelta, measure: _Measure) -> bool:
+    """Whether a difference means anything: the same stretch, and a peak that is all of it on both sides."""
+    sides = (row.base_trust, row.head_trust)
+    cut = measure.peak and any(trust is not None and not (trust.whole or trust.counted) for trust in sides)
+    return row.comparable and not cut
 
 
 def _phase_row(row: PhaseDelta, measures: list[_Measure]) -> list[Span]:
     cells = [Span(clean(row.phase))]
     for measure in measures:
         base, head = _pair(row, measure)
-        cells += [_cell(base), _cell(head)]
-        cells.append(change(head - base) if base is not None and head is not None else Span("–", "faint"))
+        trusts = (row.base_trust, row.head_trust)
+        marks = [_mark(trust) if measure.peak else "" for trust in trusts]
+        cells += [_cell(base, marks[0]), _cell(head, marks[1])]
+        cells.append(_delta(base, head) if _comparable(row, measure) else _NOTHING)
     return cells
 
 
-def _cell(value: int | None) -> Span:
-    return Span("–", "faint") if value is None else Span(format_bytes(value))
+def _delta(base: int | None, head: int | None) -> Span:
+    return _NOTHING if base is None or head is None else change(head - base)
+
+
+def _mark(trust: Trust | None) -> str:
+    """What stands before a peak that is not certain."""
+    if trust is None or trust.counted:
+        return ""
+    return ("" if trust.exact else "~ ") if trust.whole else "≥ "
+
+
+def _cell(value: int | None, mark: str = "") -> Span:
+    return _NOTHING if value is None else Span(f"{mark}{format_bytes(value)}")
 
 
 # ------------------------------------------------------------------ ranks
@@ -124,23 +165,32 @@ def rank_lines(report: DiffReport, width: int) -> list[Line]:
     base, head = _short_names(report)
     lines: list[Line] = []
     for point in report.points:
-        if len({(r.base_total_bytes, r.head_total_bytes) for r in point.ranks}) < 2:
+        both = [r for r in point.ranks if r.delta_bytes is not None]
+        if len({figures(r) for r in both}) < 2:
             continue
-        ordered = sorted(point.ranks, key=lambda r: (-r.delta_bytes, r.rank))
-        rows = [
-            [
-                Span(f"rank {r.rank}{' (worst)' if r.rank == point.worst_rank else ''}"),
-                Span(format_bytes(r.base_total_bytes)),
-                Span(format_bytes(r.head_total_bytes)),
-                change(r.delta_bytes),
-            ]
-            for r in ordered[:_RANKS]
-        ]
+        ordered = sorted(both, key=lambda r: (-(r.delta_bytes or 0), r.rank))
+        rows = [_rank_row(r, r.rank == point.worst_rank) for r in ordered[:_RANKS]]
         columns = [Column(clean(point.title), number=False), Column(base), Column(head), Column("Δ")]
         lines += [line(), *render_table(columns, rows, width)]
         if len(ordered) > _RANKS:
             lines.append(line(Span(f"{len(ordered) - _RANKS} more ranks, none of them worse", "faint")))
     return lines
+
+
+def _rank_row(rank: RankPoint, worst: bool) -> list[Span]:
+    base, head = figures(rank)
+    moments = (rank.base_moment, rank.head_moment)
+    sure = rank.comparable and not any(map(is_cut, moments))
+    return [
+        Span(f"rank {rank.rank}{' (worst)' if worst else ''}"),
+        _cell(base, _mark_of(moments[0])),
+        _cell(head, _mark_of(moments[1])),
+        _delta(base, head) if sure else _NOTHING,
+    ]
+
+
+def _mark_of(when: Moment | None) -> str:
+    return _mark(when.trust if when is not None else None)
 
 
 # ------------------------------------------------------------------ around the runs

@@ -26,7 +26,7 @@ def diff_lines(report: DiffReport, width: int = 100, top: int = 10) -> list[Line
     width = max(60, width)
     lines = _header(report, width)
     lines += _warnings(report, width)
-    if any(point.ranks for point in report.points):
+    if report.phases:
         lines += phase_lines(report, width)
         lines += rank_lines(report, width)
         lines += _why(report, width, top)
@@ -67,18 +67,17 @@ def _shared_facts(report: DiffReport) -> Iterator[str]:
 
 
 def _warnings(report: DiffReport, width: int) -> list[Line]:
-    """Above every table: what could not be read, and what is not exact."""
+    """Above every table: what could not be read, what is not exact (all of it), and what else to know."""
     lines: list[Line] = []
     for broken in report.broken:
         run = report.base.name if broken.run == "base" else report.head.name
         which = f"rank {broken.rank}" if broken.rank is not None else "a rank"
         text = f"{run}: {which} is not in these numbers: {broken.message}"
         lines += _bullet(clean(text), width, "warning")
-    notes = report.notes[:_NOTES]
-    for note in notes:
+    for note in (*report.caveats, *report.notes[:_NOTES]):
         lines += _bullet(clean(note), width, "")
     if len(report.notes) > _NOTES:
-        lines += _bullet(f"{len(report.notes) - _NOTES} more notes (--format json has all)", width, "")
+        lines += _bullet(f"{plural(len(report.notes) - _NOTES, 'more note')} (--format json has all)", width, "")
     return [line(), *lines] if lines else []
 
 
@@ -94,10 +93,10 @@ def _why(report: DiffReport, width: int, top: int) -> list[Line]:
     told: dict[int, tuple[frozenset[DiffRow], str]] = {}
     for points in _merged(report.points):
         rank = _worst(points[0])
-        if not rank.rows:
+        if rank is None or not rank.rows:
             continue
         rows, where = told.get(rank.rank, (frozenset(), ""))
-        lines += [line(), *wrapped(_why_title(points), width, style="strong")]
+        lines += [line(), *wrapped(_why_title(points, rank), width, style="strong")]
         lines += row_lines(rank, width, top, rows, where)
         told.setdefault(rank.rank, (frozenset(rank.rows), clean(points[0].title)))
     return lines
@@ -107,11 +106,12 @@ def _merged(points: Sequence[Point]) -> list[list[Point]]:
     """Points whose worst rank has the same rows are told once."""
     groups: list[list[Point]] = []
     for point in points:
-        if not point.ranks:
+        other = _worst(point)
+        if other is None:
             continue
         for group in groups:
-            one, other = _worst(group[0]), _worst(point)
-            if one.rank == other.rank and one.rows == other.rows:
+            one = _worst(group[0])
+            if one is not None and one.rank == other.rank and one.rows == other.rows:
                 group.append(point)
                 break
         else:
@@ -119,14 +119,16 @@ def _merged(points: Sequence[Point]) -> list[list[Point]]:
     return groups
 
 
-def _why_title(points: Sequence[Point]) -> str:
+def _why_title(points: Sequence[Point], rank: RankPoint) -> str:
     first = points[0]
-    rank = _worst(first)
     titles = " and ".join(point.title for point in points)
     if all(point.at in ("end", "peak") for point in points):
         titles = " and ".join(f"at the {point.at}" for point in points) + " of the run"
-    if not first.at.startswith("phase:") and first.at != "end" and rank.head_phase not in (None, "run"):
-        titles += f" ({rank.head_phase})"
+    phase = rank.head_moment.phase if rank.head_moment is not None else None
+    if not first.at.startswith("phase:") and first.at != "end" and phase not in (None, "run"):
+        titles += f" ({phase})"
+    if any(_is_partial(point, rank.rank) for point in points):
+        titles += ", as far as it is recorded"
     same = [r.rank for r in first.ranks if r.rows == rank.rows]
     if len(first.ranks) == 1:
         who = ""
@@ -134,11 +136,17 @@ def _why_title(points: Sequence[Point]) -> str:
         who = ", both ranks" if len(same) == 2 else f", all {len(same)} ranks"
     else:
         who = f", rank {rank.rank} (worst of {len(first.ranks)})"
-    return f"why, {clean(titles)}{who}: {format_exact(rank.delta_bytes, signed=True)}"
+    return f"why, {clean(titles)}{who}: {format_exact(rank.delta_bytes or 0, signed=True)}"
 
 
-def _worst(point: Point) -> RankPoint:
-    return next(rank for rank in point.ranks if rank.rank == point.worst_rank)
+def _is_partial(point: Point, number: int) -> bool:
+    """Whether a side of a rank's peak lost its beginning, counted by torch or not."""
+    moments = (m for r in point.ranks if r.rank == number for m in (r.base_moment, r.head_moment))
+    return any(moment is not None and not moment.trust.whole for moment in moments)
+
+
+def _worst(point: Point) -> RankPoint | None:
+    return next((rank for rank in point.ranks if rank.rank == point.worst_rank), None)
 
 
 # ------------------------------------------------------------------ what it would save
@@ -148,9 +156,9 @@ def _saving(report: DiffReport, width: int) -> list[Line]:
     lines: list[Line] = []
     base, head = clean(report.base.name), clean(report.head.name)
     for point in report.points:
-        if not point.ranks:
-            continue
         rank = _worst(point)
+        if rank is None or rank.base_total_bytes is None or _is_partial(point, rank.rank):
+            continue
         if rank.head_without is not None and rank.head_without.saved_bytes:
             against = rank.head_without.peak_bytes - rank.base_total_bytes
             way = "above" if against > 0 else "below"

@@ -45,7 +45,7 @@ def info_lines(report: InfoReport, width: int = 100, top: int = 10) -> list[Line
 def _likeness(rank: RankInfo) -> object:
     """What is told of a rank, without what always differs."""
     same = {"rank": 0, "device": 0, "source": "", "first_us": 0, "last_us": 0}
-    same |= {"dangling": tuple(d.model_copy(update={"rank": 0}) for d in rank.dangling)}
+    same |= {"dangling": tuple(d.model_copy(update={"rank": 0, "allocation": 0}) for d in rank.dangling)}
     same |= {"suspects": tuple(s.model_copy(update={"rank": 0}) for s in rank.suspects)}
     return rank.model_copy(update=same).model_dump_json()
 
@@ -73,7 +73,7 @@ def _rank_table(report: InfoReport, width: int) -> list[Line]:
             Span(format_bytes(rank.peak.allocated_bytes)),
             Span(format_bytes(rank.end.allocated_bytes)),
             Span(format_bytes(rank.peak.reserved_bytes)),
-            Span("yes" if rank.exact else "no"),
+            Span(("in part" if rank.truncated else "yes") if rank.exact else "no"),
         ]
         for rank in report.ranks
     ]
@@ -85,17 +85,17 @@ def _rank(rank: RankInfo, width: int, top: int, several: bool) -> list[Line]:
     lines += [line(Span(f"rank {rank.rank}", "strong"))] if several else []
     lines += wrapped(clean(" · ".join(_file(rank))), width)
     lines += wrapped(_trust(rank), width)
-    for note in rank.notes:
+    for note in (*rank.notes, *rank.reading_notes):
         lines += wrapped(clean(note), width, "~ ", "  ")
     if rank.ignored:
         parts = [f"{what} ({count:,})" for what, count in list(rank.ignored.items())[:_IGNORED]]
         more = f" and {len(rank.ignored) - _IGNORED} more" if len(rank.ignored) > _IGNORED else ""
         lines += wrapped(f"~ not understood, and left out: {clean(', '.join(parts))}{more}", width, "", "  ")
-    lines += _phase_lines(rank.phases, width)
+    lines += _phase_lines(rank, width)
     lines += _live(rank, width, top)
     lines += _dangling(rank, width)
     if rank.suspects:
-        title = "suspects of dangling (no record says what they are: none is certain)"
+        title = "suspects of dangling (none is certain)"
         lines += [line(), *wrapped(title, width, style="strong"), *suspect_lines(rank.suspects, width)]
     return lines
 
@@ -123,6 +123,10 @@ def _container(rank: RankInfo) -> Iterator[str]:
 
 def _trust(rank: RankInfo) -> str:
     record = "with a rank record" if rank.recorded else "no rank record: owners are not known, categories are inferred"
+    if rank.exact and not rank.events:
+        return f"no events: what is allocated at the dump is exact, and no peak is known; {record}"
+    if rank.exact and rank.truncated:
+        return f"exact to the byte from the first event on, and what was before is not known; {record}"
     if rank.exact:
         return f"exact to the byte: nothing is estimated, and the file agrees with itself; {record}"
     if rank.consistent:
@@ -130,30 +134,38 @@ def _trust(rank: RankInfo) -> str:
     return f"not exact: the file contradicts itself, as said below; {record}"
 
 
-def _phase_lines(phases: tuple[PhaseInfo, ...], width: int) -> list[Line]:
-    groups = (("peak", "peak"), ("end", "end"))
-    name = "phase"
+def _phase_lines(rank: RankInfo, width: int) -> list[Line]:
     lines: list[Line] = []
-    for heading, field in groups:
-        columns = [Column(f"{heading}, by {name}", number=False), *(Column(measure) for measure in _MEASURES)]
+    for field in ("peak", "end"):
+        # without an event there is no peak but what torch counted
+        phases = [p for p in rank.phases if rank.events or p.counted or field == "end"]
+        if not phases:
+            continue
+        columns = [Column(f"{field}, by phase", number=False), *(Column(measure) for measure in _MEASURES)]
         columns += [Column("allocated grew")] if field == "end" else []
-        rows = []
-        for phase in phases:
-            values = getattr(phase, field)
-            times = f" ×{phase.times}" if phase.times > 1 else ""
-            row = [Span(clean(phase.phase) + times)]
-            row += [Span(format_bytes(getattr(values, f"{measure}_bytes"))) for measure in _MEASURES]
-            row += [change(phase.growth.allocated_bytes)] if field == "end" else []
-            rows.append(row)
+        rows = [_phase_row(phase, field) for phase in phases]
         lines += [line(), *render_table(columns, rows, width)]
     return lines
+
+
+def _phase_row(phase: PhaseInfo, field: str) -> list[Span]:
+    values = getattr(phase, field)
+    times = f" ×{phase.times}" if phase.times > 1 else ""
+    row = [Span(clean(phase.phase) + times)]
+    for measure in _MEASURES:
+        least = "≥ " if field == "peak" and measure in phase.at_least else ""
+        row.append(Span(least + format_bytes(getattr(values, f"{measure}_bytes"))))
+    if field == "end":
+        row += [change(phase.growth.allocated_bytes) if phase.growth else Span("not known", "faint")]
+    return row
 
 
 def _live(rank: RankInfo, width: int, top: int) -> list[Line]:
     if not rank.live_at_peak:
         return []
     where = f" (in {clean(rank.peak_phase)})" if rank.peak_phase not in (None, "run") else ""
-    title = f"live at the peak{where}: {format_exact(rank.peak.allocated_bytes)}"
+    moment = "peak" if not rank.truncated else "recording's peak" if rank.events else "dump"
+    title = f"live at the {moment}{where}: {format_exact(rank.peak.allocated_bytes)}"
     lines = [line(), *wrapped(title, width, style="strong")]
     lines += _by_category(rank, width)
     for row in rank.live_at_peak[:top]:
@@ -199,7 +211,8 @@ def _live_row(row: LiveRow, width: int) -> list[Line]:
 
 def _dangling(rank: RankInfo, width: int) -> list[Line]:
     if not rank.dangling:
-        return []
+        told = "none" if rank.dangling_known else f"cannot be told: {clean(rank.dangling_why)}"
+        return [line(), *wrapped(f"dangling: {told}", width)]
     total = sum(d.block_bytes for d in rank.dangling)
     title = f"dangling: {plural(len(rank.dangling), 'parameter')}, {format_exact(total)}"
     lines = [line(), *wrapped(title, width, style="strong")]

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from snapviz.schema.base import Model
 from snapviz.schema.run import GitState
+from snapviz.schema.trust import RankTrust, Trust
 
 __all__ = [
     "DIFF_VERSION",
@@ -17,8 +18,11 @@ __all__ = [
     "DiffRow",
     "EnvironmentChange",
     "MeasureBytes",
+    "MeasureDelta",
+    "Moment",
     "PhaseDelta",
     "Point",
+    "RankDelta",
     "RankPoint",
     "RunSummary",
     "Suspect",
@@ -76,6 +80,32 @@ class EnvironmentChange(Model):
     # none where head does not have it
 
 
+class MeasureDelta(Model):
+    """One moment or stretch in both runs."""
+
+    base: MeasureBytes
+    # four measures in base
+    head: MeasureBytes
+    # the same in head
+    delta: MeasureBytes
+    # head − base
+
+
+class RankDelta(Model):
+    """One rank as a whole in both runs."""
+
+    rank: int
+    # as in PhaseDelta
+    base: RankTrust
+    # how far base's side is known
+    head: RankTrust
+    # as base
+    peak: MeasureDelta
+    # of the whole recording, each measure by itself; a truncated side's is a lower bound
+    end: MeasureDelta
+    # after the last event
+
+
 class PhaseDelta(Model):
     """One folded phase of one rank in both runs. A side that lacks it is none, not zero."""
 
@@ -83,6 +113,16 @@ class PhaseDelta(Model):
     # aligned by number; two runs of one rank each are aligned whatever it is, under head's
     phase: str
     # folded: train/step0 the first step, train/step the later ones
+    spans: bool
+    # made of the phases below it, gaps included: nothing recorded it by this name
+    comparable: bool
+    # false: phases of the two sides come from different sources, and need not mean the same stretch
+    note: str
+    # why not; "" where they are comparable
+    base_trust: Trust | None
+    # none where base lacks the phase
+    head_trust: Trust | None
+    # as base_trust
     base_peak: MeasureBytes | None
     # highest in any of base's phases of that name, each measure by itself
     base_end: MeasureBytes | None
@@ -105,7 +145,8 @@ class DiffRow(Model):
     category: str
     # one of analyze.facts.CATEGORIES
     birth_phase: str
-    # folded; "before the recording" and "outside phases" are names too
+    # folded; "before the recording" and "outside phases" are names too; "" where the sides cannot be
+    # told apart by it
     dangling: bool
     # a whole parameter past the phase that should have released it
     evidence: Literal["recorded", "annotated", "inferred"]
@@ -146,20 +187,40 @@ class Without(Model):
     # today's peak minus that; can be less than what dangles, when the peak moves elsewhere
 
 
+class Moment(Model):
+    """When a point is in one side of one rank."""
+
+    event: int
+    # the last event before it, -1: before the first
+    time_us: int | None
+    # of that event; none before the first, and where events carry no times
+    phase: str | None
+    # the raw phase it lies in; none outside
+    trust: Trust
+    # of what is allocated then; counted: a peak or end of a phase that torch counted
+    counted_bytes: int | None
+    # allocated by torch's counter, where the record has it and the history is cut
+
+
 class RankPoint(Model):
-    """One rank at one point. base_total + Σ delta_bytes of the rows = head_total, exactly."""
+    """One rank at one point. base_total + Σ delta_bytes of the rows = head_total, exactly.
+
+    Where a side has no such point there is no total, no delta and no row.
+    """
 
     rank: int
     # as in PhaseDelta
-    base_phase: str | None
-    # the raw phase base's moment lies in; none outside, or where base lacks the point
-    head_phase: str | None
-    # as base_phase
-    base_total_bytes: int
-    # allocated at base's moment
-    head_total_bytes: int
-    # allocated at head's moment
-    delta_bytes: int
+    base_moment: Moment | None
+    # none where base lacks the point
+    head_moment: Moment | None
+    # as base_moment
+    comparable: bool
+    # false: a side lacks the point, or what is called so is another stretch there
+    base_total_bytes: int | None
+    # allocated at base's moment, by replay
+    head_total_bytes: int | None
+    # allocated at head's moment, by replay
+    delta_bytes: int | None
     # head − base
     rows: tuple[DiffRow, ...]
     # those that changed, the largest |delta_bytes| first
@@ -181,7 +242,7 @@ class Point(Model):
     ranks: tuple[RankPoint, ...]
     # ascending by rank
     worst_rank: int | None
-    # the rank with the largest growth; none without ranks
+    # the rank with the largest growth; none where no rank has the point on both sides
 
 
 class Dangling(Model):
@@ -192,7 +253,11 @@ class Dangling(Model):
     rank: int
     # in that run
     name: str
-    # of the parameter; several, joined by ", ", where they share one allocation
+    # of the parameter, for people; several that share the allocation are told in short
+    names: tuple[str, ...]
+    # all that share the allocation, sorted: tied weights, parameters of one buffer
+    allocation: int
+    # its index among the rank's allocations: tells two of one name apart, within one file
     requested_bytes: int
     # what was asked for
     block_bytes: int
@@ -258,16 +323,20 @@ class DiffReport(Model):
     # what is judged
     verdict: str
     # one or two sentences
+    caveats: tuple[str, ...]
+    # why numbers here are not exact or not comparable: before all else, and never cut
     notes: tuple[str, ...]
-    # what is inferred, estimated, truncated or left out: read before the numbers
+    # what else is inferred or left out: read before the numbers
     broken: tuple[BrokenRank, ...]
     # any makes the exit code 2
     environment: tuple[EnvironmentChange, ...]
     # empty: nothing around them differs, as far as is known
     unmatched_base_ranks: tuple[int, ...]
-    # ranks only base has
+    # ranks only base has; one that is broken in head is in broken instead
     unmatched_head_ranks: tuple[int, ...]
-    # ranks only head has
+    # as unmatched_base_ranks
+    ranks: tuple[RankDelta, ...]
+    # those compared, ascending
     phases: tuple[PhaseDelta, ...]
     # rank after rank, in order of head's phases
     points: tuple[Point, ...]

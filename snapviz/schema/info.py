@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from snapviz.schema.base import Model
 from snapviz.schema.diff import BrokenRank, Dangling, MeasureBytes, RunSummary, Suspect, Without
+from snapviz.schema.trust import FindingReport
 
 __all__ = [
     "INFO_VERSION",
@@ -31,8 +32,17 @@ class PhaseInfo(Model):
     # highest in any of them, each measure by itself
     end: MeasureBytes
     # at the end of the last of them
-    growth: MeasureBytes
-    # end minus start of the last of them
+    growth: MeasureBytes | None
+    # end minus start of the last of them; none where its start is not in the recording
+    whole: bool
+    # whether no event of any of them is missing
+    exact: bool
+    # whether every number here is certain to the byte
+    counted: bool
+    # of one that is not whole, peak and end are torch's own counters, for the measures it recorded
+    at_least: tuple[str, ...]
+    # measures (requested, allocated, active, reserved) whose peak may have been higher: not whole, and
+    # not counted by torch
 
 
 class LiveRow(Model):
@@ -79,14 +89,21 @@ class RankInfo(Model):
     # time of the last event
     recorded: bool
     # whether a rank record lies beside it
+    truncated: bool
+    # events before the first one may be missing: peak is that of the recording, not of the run. So it
+    # is without any event
     exact: bool
-    # whether every number here is certain to the byte
+    # whether every number is certain to the byte, from the first event on
     consistent: bool
     # whether the file agrees with itself
+    findings: tuple[FindingReport, ...]
+    # what the replay says of itself, the gravest first
     notes: tuple[str, ...]
     # why not, and all else worth knowing
     ignored: dict[str, int]
     # what the file holds that was not understood → how often
+    reading_notes: tuple[str, ...]
+    # what reading the file left out or had to choose
     phase_source: str
     # record, annotations, optimizer steps, none
     phases: tuple[PhaseInfo, ...]
@@ -101,8 +118,12 @@ class RankInfo(Model):
     # the largest first; all of them: they sum to the allocated peak
     dangling: tuple[Dangling, ...]
     # the largest first
+    dangling_known: bool
+    # whether those are all; else none found does not mean that none dangles
+    dangling_why: str
+    # why that cannot be told; "" where it can
     suspects: tuple[Suspect, ...]
-    # only without a record
+    # only where dangling is not known
     without: Without | None
     # the allocated peak had nothing dangled; none where nothing does
 

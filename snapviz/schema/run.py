@@ -114,19 +114,23 @@ class NameRecord(Model):
     """One tensor at one boundary. Several may lie in one allocation (FSDP2's gradients do)."""
 
     kind: str
-    # parameter (whole, before sharding or in an unsharded run), shard, gradient, optimizer_state,
-    # optimizer_param (what param_groups hold, stale or not), buffer; text, so that a newer
-    # recorder's kinds still open
+    # parameter, shard, gradient, optimizer_state, optimizer_param (what param_groups hold, stale or
+    # not), buffer; text, so that a newer recorder's kinds still open. A parameter before sharding is any
+    # that the module holds. At a boundary after it, only what the module itself holds whole and runs
+    # with (never sharded, or not sharded at all): never an original that only a wrapper, an optimizer
+    # or a transform still keeps, nor what an all-gather puts together for a while. It is taken at its
+    # word: an original that is still called a parameter is in use and does not dangle
     name: str
     # the module path of the tensor; optimizer state ends in its key (layers.0.w.exp_avg)
     address: Annotated[int, Field(ge=0)]
     # data pointer of the storage: an allocation's address, or inside one
     nbytes: Bytes
-    # bytes of the storage
+    # bytes of the storage, all of it where the tensor is a view
     dtype: str | None = None
     # torch.float32, …
     shape: tuple[int, ...] | None = None
-    # of the tensor; of the local shard for kind shard
+    # of the tensor; of the local shard for kind shard: this tells a shard that is a view of the
+    # whole parameter's storage, which it keeps, from a parameter that was not cut
 
 
 class Boundary(Model):
@@ -159,7 +163,8 @@ class HistoryRecord(Model):
     first_allocation: bool
     # whether recording began before the first allocation of this device
     max_entries: Annotated[int, Field(ge=1)] | None = None
-    # events kept; older ones are overwritten and nothing in the snapshot says so
+    # events kept per device; older ones are overwritten and nothing in the snapshot says so: a trace
+    # of this many is taken to have lost some
     context: str | None = None
     # "all", "alloc" or "state": "alloc" means that a free carries its alloc's stack
     stacks: str | None = None

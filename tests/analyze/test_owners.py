@@ -42,6 +42,15 @@ def told(facts: Facts) -> list[tuple[str, str, str]]:
         ("activation", [("forward", "/w/model.py"), ("_call_impl", f"{TORCH}/nn/modules/module.py")]),
         # C++ frames, which stacks="all" puts first, push nothing out of reach
         ("parameter", [("c10::malloc", "??")] * 9 + [("__init__", f"{TORCH}/nn/modules/linear.py")]),
+        # whatever has a constructor: a KV cache, a gradient buffer
+        ("unknown", [("__init__", "/w/cache.py"), ("main", "/w/serve.py")]),
+        ("unknown", [("__init__", "/v/site-packages/megatron/core/distributed/param_and_grad_buffer.py")]),
+        ("parameter", [("__new__", f"{TORCH}/nn/parameter.py"), ("__init__", "/w/model.py")]),
+        # a torch that was built where it was checked out
+        ("optimizer state", [("_init_group", "/opt/pytorch/torch/optim/adam.py"), ("step", "/w/train.py")]),
+        ("parameter", [("__init__", "/opt/pytorch/torch/nn/modules/linear.py"), ("main", "/w/train.py")]),
+        ("gradient", [("backward", "/opt/pytorch/torch/_tensor.py"), ("main", "/w/train.py")]),
+        ("unknown", [("backward", "/opt/torch/mine/_tensor.py"), ("main", "/w/train.py")]),
         ("unknown", [("load", "/w/data.py")]),
         ("unknown", []),
         # a trainer that runs everything from its constructor makes nothing a parameter
@@ -124,5 +133,41 @@ def test_a_scope_with_a_modules_name_says_whose_communication_it_is() -> None:
     assert told(facts_of(trace)) == [
         ("layers.3", "communication", "annotated"),
         ("", "unknown", "inferred"),
+        ("", "communication", "inferred"),
+    ]
+
+
+def reduce_frames(inner: list[tuple[str, int]], line: int) -> list[dict]:
+    file = f"{FSDP}/_fsdp_collectives.py"
+    return [*(frame(name, file, at) for name, at in inner), frame("foreach_reduce", file, line)]
+
+
+@pytest.mark.parametrize("inner", [[("allocate", 59)], [], [("__torch_function__", 9)]])
+def test_what_fsdp_reduces_into_is_a_gradient_and_its_input_communication(inner: list[tuple[str, int]]) -> None:
+    trace = Trace()
+    trace.alloc(40, *reduce_frames([("chunk_cat", 233), ("foreach_reduce_scatter_copy_in", 673)], 999))
+    trace.alloc(60, *reduce_frames(inner, 522))
+    trace.alloc(20, *reduce_frames(inner, 537))
+    trace.alloc(22, *reduce_frames([("_to_dtype_if_needed", 167)], 603))
+    kinds = [category for _, category, _ in told(facts_of(trace))]
+    assert kinds == ["communication", "communication", "gradient", "gradient"]
+
+
+def test_one_line_alone_of_foreach_reduce_is_not_guessed_at() -> None:
+    trace = Trace()
+    trace.alloc(60, *reduce_frames([("allocate", 59)], 537))
+    assert told(facts_of(trace)) == [("", "communication", "inferred")]
+
+
+def test_a_scope_that_never_ended_lends_its_name_to_nothing() -> None:
+    trace = Trace()
+    gather = [frame("foreach_all_gather", f"{FSDP}/_c.py")]
+    trace.mark("START", "FSDP::pre_forward (layers.3)")
+    trace.mark("START", "FSDP::all_gather (layers.0)")
+    trace.alloc(20, *gather)
+    trace.mark("END", "FSDP::all_gather (layers.0)")
+    trace.alloc(30, *gather)
+    assert told(facts_of(trace)) == [
+        ("layers.0", "communication", "annotated"),
         ("", "communication", "inferred"),
     ]

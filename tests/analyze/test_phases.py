@@ -162,35 +162,70 @@ def test_a_record_that_reaches_further_back_than_the_ring() -> None:
     names = [(made, [("parameter", "w", old, 20 * MIB)]), (trace.now, [("shard", "v", old, 20 * MIB)])]
     facts = facts_of(trace, record(phases, names))
     assert facts.phases.names == ("shard", "train/step0")
-    assert "phase materialize lies before the first event that is left: nothing is known of it" in facts.notes
+    assert "phase materialize lies before the first event that is left: it is not shown" in facts.notes
     assert any(note.startswith("phase shard began before the first event") for note in facts.notes)
     assert "1 set of names older than the first event that is left: not used" in facts.notes
     assert [facts.owners[o] for o in facts.owner] == ["v", ""]
     assert facts.dangling == ()
 
 
-def test_a_name_that_comes_too_often_is_no_phase() -> None:
+@pytest.mark.parametrize("count", [32, 33, 40])
+def test_no_count_decides_what_is_a_phase(count: int) -> None:
     trace = Trace()
     trace.mark("START", "ProfilerStep#0")
-    for _ in range(40):
-        trace.mark("START", "layer")
-        trace.mark("END", "layer")
+    for name in ("layer", "FullyShardedDataParallel.forward"):
+        for _ in range(count):
+            trace.mark("START", name)
+            trace.mark("END", name)
     trace.alloc(20)
     trace.mark("END", "ProfilerStep#0")
-    assert facts_of(trace).phases.names == ("train/step0",)
+    phases = facts_of(trace).phases
+    assert {name: len(at) for name, at in folded_phases(phases).items()} == {
+        "train/step0": 1,
+        "train/step0/layer": count,
+    }
 
 
-def test_torchs_counters_are_checked_against_the_replay() -> None:
+def optimizers(names: list[str], steps: int = 3) -> Trace:
     trace = Trace()
-    start = trace.now
     trace.alloc(20)
-    counters = {"peak_reserved_bytes": 20 * MIB, "end_reserved_bytes": 20 * MIB, "end_allocated_bytes": 20 * MIB}
-    phase = {"name": "a", "start_us": start, "stop_us": trace.now}
-    right = record([]).model_dump() | {"phases": (phase | {"counters": counters | {"peak_allocated_bytes": 20 * MIB}},)}
-    wrong = record([]).model_dump() | {"phases": (phase | {"counters": counters | {"peak_allocated_bytes": 7}},)}
-    assert facts_of(trace, RankRecord.model_validate(right)).notes == ()
-    (note,) = facts_of(trace, RankRecord.model_validate(wrong)).notes
-    assert note == "phase a: peak allocated is 20,971,520 bytes by replay and 7 by torch's counter"
+    for _ in range(steps):
+        trace.free(trace.alloc(100))
+        for name in names:
+            trace.mark("START", f"Optimizer.step#{name}.step")
+            trace.free(trace.alloc(30))
+            trace.mark("END", f"Optimizer.step#{name}.step")
+    return trace
+
+
+@pytest.mark.parametrize("names", [["AdamW"], ["Muon", "AdamW"], ["Muon", "AdamW", "SGD"]])
+def test_a_step_ends_with_the_last_of_its_optimizers(names: list[str]) -> None:
+    phases = facts_of(optimizers(names)).phases
+    steps = [i for i, name in enumerate(phases.names) if name.count("/") == 1]
+    assert [phases.names[i] for i in steps] == ["train/step0", "train/step1", "train/step2"]
+    # each holds its forward, which is the highest
+    assert phases.peak[steps, 1].tolist() == [120 * MIB] * 3
+
+
+def test_a_recording_that_begins_between_two_optimizers_is_cut_as_the_whole_is() -> None:
+    trace = optimizers(["Muon", "AdamW"])
+    whole = facts_of(trace).phases
+    # its first event is left from inside the first AdamW
+    trace.events = [event for event in trace.events if event["time_us"] > int(whole.start_us[2])]
+    phases = facts_of(trace).phases
+    steps = [i for i, name in enumerate(phases.names) if name.count("/") == 1]
+    assert phases.stop_us[steps].tolist() == sorted(whole.stop_us[[n.count("/") == 1 for n in whole.names]].tolist())
+
+
+def test_the_vectorised_peaks_are_the_replays_own() -> None:
+    trace = optimizers(["Muon", "AdamW"])
+    facts = facts_of(trace)
+    phases, replay = facts.phases, facts.replay
+    for index in range(len(phases)):
+        first, stop = int(phases.first[index]), int(phases.stop[index])
+        assert phases.peak[index].tolist() == [replay.peak(measure, first, stop)[0] for measure in MEASURES]
+        assert phases.start[index].tolist() == list(vars(replay.after(first - 1)).values())
+        assert phases.end[index].tolist() == list(vars(replay.after(stop - 1)).values())
 
 
 def test_events_without_times_have_one_phase() -> None:

@@ -32,7 +32,8 @@ def test_diff_explains_and_a_difference_alone_is_no_failure(capsys: pytest.Captu
     assert main(["diff", MAIN, PR, "-q"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("main → pr   2 ranks · torch 2.11.0+cu130 · NVIDIA H200\n")
-    assert "parameter p1 (1024×1024 float32, born in materialize) stays whole after shard" in out.replace("\n", " ")
+    said = "parameter p1 (4.00 MiB, 1024×1024 float32, born in materialize) stays whole after shard"
+    assert said in out.replace("\n", " ")
     assert err == ""
 
 
@@ -74,6 +75,13 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["diff", MAIN, PR, "--top", "-1"], "-1 is negative"),
         (["diff", MAIN, PR, "--top", "x"], "--top"),
         (["diff", MAIN, PR, "--format", "yaml"], "invalid choice"),
+        # later issues: said, and never taken for something else
+        (["diff", MAIN, PR, "--by", "owner"], "unrecognized arguments: --by owner"),
+        (["diff", MAIN, PR, "--threshold", "1%"], "unrecognized arguments: --threshold 1%"),
+        (["diff", MAIN, PR, "--mask", "x"], "unrecognized arguments: --mask x"),
+        (["diff", MAIN, PR, "--fail-on", "dangling:0B"], "unrecognized arguments: --fail-on dangling:0B"),
+        (["diff", MAIN, PR, "--format", "markdown"], "invalid choice: 'markdown'"),
+        (["diff", MAIN, PR, "--format", "html"], "invalid choice: 'html'"),
         (["diff", MAIN, PR, "--at", "middle"], "use peak, end, phase:NAME"),
         (["diff", MAIN, PR, "--at", "phase:nope"], "there is: materialize, shard, train/step0"),
         (["diff", MAIN, PR, "--rank", "9"], "neither run has it"),

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 import snapviz.compare.rows as rows_module
-from snapviz.analyze.run import RankFailure, Run
+from snapviz.analyze.run import RankFailure, Run, load_run
 from snapviz.compare.diff import diff
 from snapviz.errors import UsageError
+from snapviz.replay.snapshot import Snapshot
 from snapviz.schema import DiffReport, DiffRow
+from snapviz.snapshot.objects import columns_from_objects
 from tests.analyze.builders import MIB, SAMPLES, Trace, frame, record, run_of
 from tests.compare.jobs import job
 
@@ -55,7 +57,7 @@ def test_peak_and_end_of_a_phase() -> None:
     base, head = run_of(job()), run_of(job(scale=2))
     report = diff(base, head, ["phase:train/step0/forward", "phase:train/step2:end", "phase:train/step0:peak"])
     names = [point.at for point in report.points]
-    assert names == ["phase:train/step0/forward:peak", "phase:train/step:end", "phase:train/step0:peak"]
+    assert names == ["phase:train/step0/forward:peak", "phase:train/step2:end", "phase:train/step0:peak"]
     assert [point.ranks[0].delta_bytes for point in report.points] == [4 * 30 * MIB, 0, 4 * 30 * MIB]
 
 
@@ -70,11 +72,13 @@ def test_a_phase_that_nobody_has_names_those_there_are() -> None:
         diff(run_of(job()), run_of(job()), ["phase:shard"])
 
 
-def test_a_phase_that_one_side_lacks_is_zero_there_and_said() -> None:
+def test_a_phase_that_one_side_lacks_has_no_figures_and_no_verdict() -> None:
     report = diff(run_of(job(steps=1), name="main"), run_of(job(), name="pr"), ["phase:train/step:end"])
     point = at(report, "phase:train/step:end")
-    assert (point.base_total_bytes, point.head_total_bytes) == (0, 66 * MIB)
-    assert "main has no phase train/step: it counts as 0 bytes there" in report.notes
+    assert (point.base_total_bytes, point.head_total_bytes, point.delta_bytes) == (None, 66 * MIB, None)
+    assert (point.rows, point.comparable, report.points[0].worst_rank) == ((), False, None)
+    assert "main has no phase train/step: nothing is compared there" in report.caveats
+    assert report.verdict == "main and pr cannot be compared at the end of train/step."
     (missing,) = (row for row in report.phases if row.phase == "train/step")
     assert missing.base_peak is missing.peak_delta is None
     assert missing.head_peak is not None
@@ -113,6 +117,9 @@ def test_a_broken_rank_is_in_the_report_and_in_the_verdict() -> None:
     (broken,) = report.broken
     assert (broken.run, broken.rank, broken.message) == ("head", 1, "truncated at byte 7")
     assert "1 rank could not be read" in report.verdict
+    # once is enough: it is not missing as well
+    assert report.unmatched_base_ranks == ()
+    assert not any("not in pr" in note for note in report.notes)
     # with the other rank alone asked for, it is not this report's business
     assert diff(run_of(job(), job()), run_of(job(), failures=failures), rank=0).broken == ()
     assert diff(run_of(job(), job()), run_of(job(), failures=failures), rank=1).points[0].ranks == ()
@@ -124,6 +131,26 @@ def test_two_files_of_one_rank_are_compared_whatever_their_devices() -> None:
     report = diff(base, head)
     assert [rank.rank for rank in report.points[0].ranks] == [3]
     assert any("rank 0 of a is compared with rank 3 of b" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks"),
+    [("rank3.pickle", [3]), ("run_rank-12.pickle.zst", [12]), ("dump_2024.pickle", [1]), ("a.pkl", [1])],
+)
+def test_a_lone_file_has_the_rank_in_its_name(name: str, ranks: list[int], tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"")
+    snapshot = job(device=1).snap()
+    run = load_run(tmp_path / name, loader=lambda path: snapshot)
+    assert [(rank.rank, rank.device) for rank in run.ranks] == [(ranks[0], 1)]
+
+
+def test_a_file_of_several_devices_has_several_ranks_whatever_it_is_called(tmp_path: Path) -> None:
+    (tmp_path / "rank3.pickle").write_bytes(b"")
+    objects = job(device=1).objects()
+    objects["device_traces"][0] = [event | {"addr": event["addr"] + 2**46} for event in objects["device_traces"][1]]
+    both = Snapshot(columns_from_objects(objects))
+    run = load_run(tmp_path / "rank3.pickle", loader=lambda path: both)
+    assert [rank.rank for rank in run.ranks] == [0, 1]
 
 
 def test_rank_limits_the_comparison_and_must_exist() -> None:
@@ -144,7 +171,7 @@ def test_a_recorded_run_and_a_bare_one_are_compared_by_what_both_know() -> None:
     report = diff(recorded(), run_of(job(), name="bare"))
     assert at(report, "end").rows == ()
     assert any("bare has no record of names" in note for note in report.notes)
-    assert any("rows are not told apart by phase of birth" in note for note in report.notes)
+    assert any("rows are not told apart by phase of birth" in note for note in report.caveats)
     both = diff(recorded(), recorded(leak=1))
     assert len(at(both, "end").rows) == 1
     assert at(both, "end").unchanged.rows == 3  # each parameter by its name
@@ -178,9 +205,9 @@ def test_later_steps_count_by_their_highest_peak_and_their_last_end() -> None:
         trace.mark("END", f"ProfilerStep#{step}")
     peak, end = diff(run_of(Trace()), run_of(trace), ["phase:train/step:peak", "phase:train/step:end"]).points
     assert peak.ranks[0].head_total_bytes == (30 + 32 + 160) * MIB
-    assert peak.ranks[0].head_phase == "train/step2"
+    assert peak.ranks[0].head_moment.phase == "train/step2"
     assert end.ranks[0].head_total_bytes == (30 + 32 + 34 + 36) * MIB
-    assert end.ranks[0].head_phase == "train/step3"
+    assert end.ranks[0].head_moment.phase == "train/step3"
 
 
 def test_paths_do_instead_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:

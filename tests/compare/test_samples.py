@@ -34,7 +34,7 @@ def fsdp2() -> DiffReport:
 
 
 def test_thunder_on_both_ranks_one_parameter(thunder: DiffReport) -> None:
-    assert thunder.notes == ()
+    assert thunder.notes == thunder.caveats == ()
     assert [(r.rank, r.base_total_bytes, r.head_total_bytes) for r in points(thunder, "end")] == [
         (0, 6_291_968, 10_486_272),
         (1, 6_291_968, 10_486_272),
@@ -66,7 +66,7 @@ def test_fsdp2_names_every_stale_parameter(fsdp2: DiffReport) -> None:
     assert [d for d in fsdp2.dangling if d.run == "base"] == []
     # optimizer and shard come in another order in head: matched by name
     phases = {row.phase: row for row in fsdp2.phases}
-    assert set(phases) == {"materialize", "optimizer_init", "shard", "train/step0", "train/step"}
+    assert set(phases) == {"materialize", "optimizer_init", "shard", "train/step0", "train/step", "train"}
     assert all(row.peak_delta is not None for row in phases.values())
 
 
@@ -95,7 +95,7 @@ def test_the_same_from_bare_files_is_inferred_and_says_so() -> None:
     report = diff(base, head)
     (end,) = points(report, "end")
     (row,) = end.rows
-    assert (row.delta_bytes, row.owner, row.category, row.dangling) == (LEAK, "", "parameter", False)
+    assert (row.delta_bytes, row.owner, row.category, row.dangling) == (LEAK, "", "unknown", False)
     assert report.dangling == ()
     assert [(s.run, s.block_bytes) for s in report.suspects] == [("head", LEAK)]
 
@@ -154,6 +154,7 @@ def test_real_ranks_leave_all_their_parameters_behind(maker: ModuleType, shared:
 
 SYNTHETIC = {
     "base": [],
+    "installed": ["--root", "/x/lib/python3.11/site-packages/proj", "--line-shift", "7"],
     "shift": ["--line-shift", "7"],
     "root": ["--root", "/other/path"],
     "scale": ["--scale", "2"],
@@ -174,7 +175,7 @@ def synthetic(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return runs
 
 
-@pytest.mark.parametrize("name", ["shift", "root"])
+@pytest.mark.parametrize("name", ["shift", "root", "installed"])
 def test_synthetic_what_only_moved(synthetic: dict[str, Run], name: str) -> None:
     report = diff(synthetic["base"], synthetic[name])
     assert [len(point.ranks[0].rows) for point in report.points] == [0, 0]

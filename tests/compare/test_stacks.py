@@ -58,6 +58,9 @@ SAME = [
     ([frame("f", "/r1/model.py", 3)], [frame("f", "/r1/model.py", 9)]),
     ([frame("f", "/r1/model.py")], [frame("f", "/other/place/model.py")]),
     ([frame("f", "/v1/lib/python3.11/site-packages/t/a.py")], [frame("f", "/v2/site-packages/t/a.py")]),
+    # checked out and installed, with either of them first; so too a library built from its checkout
+    ([frame("f", "/home/me/proj/pkg/m.py")], [frame("f", "/v/site-packages/pkg/m.py")]),
+    ([frame("f", "/v/site-packages/proj/m.py")], [frame("f", "/work/main/m.py")]),
     ([frame("walk"), frame("walk"), frame("main")], [frame("walk"), frame("main")]),
     ([frame("k", "thunder.computation_3")], [frame("k", "thunder.computation_12")]),
     ([frame("<module>", "/r/train_main.py")], [frame("<module>", "/r/train_pr.py")]),
@@ -67,8 +70,9 @@ SAME = [
 
 @pytest.mark.parametrize(("base", "head"), SAME)
 def test_these_are_the_same_stack(base: list[dict], head: list[dict]) -> None:
-    one, other, _ = joint([base], [head])
-    assert one == other
+    for sides in (([base], [head]), ([head], [base])):
+        one, other, _ = joint(*sides)
+        assert one == other
 
 
 @pytest.mark.parametrize(
@@ -79,6 +83,11 @@ def test_these_are_the_same_stack(base: list[dict], head: list[dict]) -> None:
         ([frame("f"), frame("main")], [frame("main"), frame("f")]),
         ([frame("f"), frame("g"), frame("f")], [frame("f"), frame("g")]),
         ([frame("f")], []),
+        # both have the package as a library: a user's file of that name is another
+        (
+            [frame("f", "/r/m.py"), frame("g", "/v/site-packages/t/a.py")],
+            [frame("f", "/v/site-packages/t/m.py"), frame("g", "/v/site-packages/t/a.py")],
+        ),
     ],
 )
 def test_these_are_not(base: list[dict], head: list[dict]) -> None:

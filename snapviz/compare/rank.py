@@ -1,0 +1,118 @@
+"""One rank in both runs: its rows at a point, its phases, its figures, and what dangles in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from snapviz.analyze.describe import dangling_of, suspects_of
+from snapviz.analyze.facts import Facts
+from snapviz.compare.align import At, moment
+from snapviz.compare.figures import (
+    allocated_at,
+    end_of,
+    joint_trust,
+    measure_delta,
+    minus,
+    peak_and_end,
+    peak_of,
+    trust_of,
+    without,
+)
+from snapviz.compare.owners import normal_owner
+from snapviz.compare.rows import basis_of, group_rows, has_names
+from snapviz.compare.stacks import JointStacks
+from snapviz.compare.stretches import Stretch, Stretches
+from snapviz.schema import Dangling, Moment, PhaseDelta, RankDelta, RankPoint, Suspect, Unchanged
+
+__all__ = ["RankDiff", "Side"]
+
+Side = Literal["base", "head"]
+
+
+class RankDiff:
+    """One aligned rank."""
+
+    def __init__(self, number: int, base: Facts, head: Facts) -> None:
+        self.number, self.base, self.head = number, base, head
+        self._stacks = JointStacks(base.frames, head.frames)
+        self.basis = basis_of(base, head)
+        self.names = has_names(base), has_names(head)
+        self.stretches = Stretches(base), Stretches(head)
+
+    def sides(self) -> tuple[tuple[Side, Facts], tuple[Side, Facts]]:
+        """Both sides with their names, base first."""
+        return ("base", self.base), ("head", self.head)
+
+    def moments(self, at: At) -> tuple[Moment | None, Moment | None]:
+        """When a point is in base and in head; none on a side without it."""
+        base, head = self.stretches
+        return moment(self.base, base, at), moment(self.head, head, at)
+
+    def point(self, at: At) -> RankPoint:
+        """The rows at a point, where both sides have it."""
+        base, head = self.moments(at)
+        rows = None
+        if base is not None and head is not None:
+            rows = group_rows(self.base, self.head, base.event, head.event, self._stacks, self.basis)
+        return RankPoint(
+            rank=self.number,
+            base_moment=base,
+            head_moment=head,
+            comparable=rows is not None and (at.phase is None or self.basis.births),
+            base_total_bytes=allocated_at(self.base, base),
+            head_total_bytes=allocated_at(self.head, head),
+            delta_bytes=rows.head_total - rows.base_total if rows else None,
+            rows=rows.changed if rows else (),
+            unchanged=rows.unchanged if rows else Unchanged(rows=0, total_bytes=0),
+            base_without=without(self.base, self.stretches[0], at, base),
+            head_without=without(self.head, self.stretches[1], at, head),
+        )
+
+    def phases(self) -> list[PhaseDelta]:
+        """Every phase of either side, in order of head's."""
+        base, head = (side.folded for side in self.stretches)
+        return [self._phase(name, base.get(name), head.get(name)) for name in dict.fromkeys((*head, *base))]
+
+    def _phase(self, name: str, base: Sequence[Stretch] | None, head: Sequence[Stretch] | None) -> PhaseDelta:
+        base_peak, base_end = peak_and_end(base)
+        head_peak, head_end = peak_and_end(head)
+        apart = not self.basis.births and base is not None and head is not None
+        sources = f"{self.base.phases.source} in base, {self.head.phases.source} in head"
+        return PhaseDelta(
+            rank=self.number,
+            phase=name,
+            spans=all(one.spans for one in (*(base or ()), *(head or ()))),
+            comparable=not apart,
+            note=f"phases come from another source on each side: {sources}" if apart else "",
+            base_trust=joint_trust(base),
+            head_trust=joint_trust(head),
+            base_peak=base_peak,
+            base_end=base_end,
+            head_peak=head_peak,
+            head_end=head_end,
+            peak_delta=minus(head_peak, base_peak),
+            end_delta=minus(head_end, base_end),
+        )
+
+    def whole(self) -> RankDelta:
+        """The rank as a whole."""
+        return RankDelta(
+            rank=self.number,
+            base=trust_of(self.base),
+            head=trust_of(self.head),
+            peak=measure_delta(*(peak_of(facts) for _, facts in self.sides())),
+            end=measure_delta(*(end_of(facts) for _, facts in self.sides())),
+        )
+
+    def dangling(self) -> list[Dangling]:
+        """What dangles on either side, under the names that rows have."""
+        found = [d for side, facts in self.sides() for d in dangling_of(facts, side, self.number)]
+        return [
+            d.model_copy(update={"name": normal_owner(d.name), "names": tuple(map(normal_owner, d.names))})
+            for d in found
+        ]
+
+    def suspects(self) -> list[Suspect]:
+        """What may dangle on either side."""
+        return [s for side, facts in self.sides() for s in suspects_of(facts, side, self.number)]

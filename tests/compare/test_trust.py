@@ -1,0 +1,226 @@
+"""What is not exact, not whole or not known is told apart, and never compared as if it were."""
+
+from __future__ import annotations
+
+from snapviz.compare.diff import diff
+from snapviz.report.difftext import diff_lines
+from snapviz.schema import DiffReport
+from tests.analyze.builders import MIB, Trace, frame, record, run_of
+from tests.compare.jobs import job
+from tests.compare.recorded import FORWARD, sharded, steps
+
+
+def text(report: DiffReport, width: int = 120) -> str:
+    return "\n".join("".join(span.text for span in spans) for spans in diff_lines(report, width))
+
+
+# ------------------------------------------------------------------ a recording whose beginning is gone
+
+
+def test_what_is_older_than_a_recording_is_the_same_memory() -> None:
+    whole, ring = steps((100, 100, 100), name="main"), steps((100, 100, 100), cut=2, name="ring")
+    for base, head in ((whole, ring), (ring, whole)):
+        (end,) = diff(base, head, ["end"]).points
+        assert end.ranks[0].rows == ()
+        assert (end.ranks[0].unchanged.rows, end.ranks[0].unchanged.total_bytes) == (1, 20 * MIB)
+
+
+def test_a_row_of_what_is_older_has_the_birth_that_is_known() -> None:
+    def run(kept: int, cut: bool):
+        trace = Trace()
+        trace.mark("START", "ProfilerStep#0")
+        for _ in range(kept):
+            trace.alloc(20, frame("f"))
+        trace.mark("END", "ProfilerStep#0")
+        trace.mark("START", "ProfilerStep#1")
+        trace.free(trace.alloc(30, frame("g")))
+        trace.mark("END", "ProfilerStep#1")
+        objects = trace.objects()
+        objects["device_traces"][0] = trace.events[2 * kept :] if cut else trace.events
+        return run_of(objects)
+
+    (point,) = diff(run(1, cut=False), run(3, cut=True), ["end"]).points
+    (row,) = point.ranks[0].rows
+    assert (row.birth_phase, row.base_count, row.head_count) == ("train/step0", 1, 3)
+
+
+def test_a_peak_that_lost_its_beginning_is_not_called_lower() -> None:
+    report = diff(steps((100, 100), name="main"), steps((100, 60), cut=1, name="ring"), ["end", "peak"])
+    assert report.verdict == (
+        "ring holds as much as main at the end of the run, in the same allocations. The peak in ring is that of "
+        "the recording only, whose oldest events are gone, and not compared."
+    )
+    (rank,) = report.ranks
+    assert (rank.base.truncated, rank.head.truncated) == (False, True)
+    peak = report.points[1].ranks[0]
+    assert peak.base_moment is not None
+    assert peak.head_moment is not None
+    assert (peak.base_moment.trust.whole, peak.head_moment.trust.whole) == (True, False)
+    assert any("the recording begins in the middle" in caveat for caveat in report.caveats)
+    # the other way round base is the one that may have been higher
+    assert "higher" not in diff(steps((100, 60), cut=1, name="ring"), steps((100, 100), name="main")).verdict
+
+
+def test_a_peak_that_is_higher_even_without_its_beginning_is_at_least_that() -> None:
+    report = diff(steps((100, 100), name="main"), steps((100, 100), cut=1, late=200, name="ring"), ["peak"])
+    assert report.verdict.startswith("ring peaks at least 100.00 MiB higher")
+    assert "oldest events are gone." in report.verdict
+    swapped = diff(steps((100, 100), cut=1, late=200, name="ring"), steps((100, 100), name="main"), ["peak"])
+    assert swapped.verdict.startswith("main peaks at least 100.00 MiB lower")
+
+
+def test_the_table_marks_a_phase_that_lost_its_beginning() -> None:
+    report = diff(steps((100, 100), name="main"), steps((100, 60), cut=1, name="ring"))
+    (row,) = (row for row in report.phases if row.phase == "train/step")
+    assert row.head_trust is not None
+    assert (row.head_trust.whole, row.head_trust.counted, row.head_trust.at_least[1]) == (False, False, "allocated")
+    (line,) = (line for line in text(report).splitlines() if line.startswith("train/step "))
+    assert line.split()[:7] == ["train/step", "120.00", "MiB", "≥", "40.00", "MiB", "–"]
+    phase = diff(steps((100, 100), name="main"), steps((100, 60), cut=1, name="ring"), ["phase:train/step1"])
+    assert phase.verdict == (
+        "main and ring cannot be compared at the peak of train/step1. The peak of train/step1 in ring is that of "
+        "the recording only, whose oldest events are gone, and not compared."
+    )
+    assert "≥ the recording has only the end of the phase" in text(report)
+
+
+def test_torchs_counter_is_compared_where_the_history_is_cut() -> None:
+    base, head = steps((100, 60), name="main"), steps((100, 100), cut=1, counted=True, name="ring")
+    report = diff(base, head, ["phase:train/step1"])
+    assert report.verdict == "ring is 40.00 MiB higher at the peak of train/step1."
+    (row,) = (row for row in report.phases if row.phase == "train/step")
+    assert row.head_trust is not None
+    assert row.head_trust.counted
+    assert row.peak_delta is not None
+    assert row.peak_delta.allocated_bytes == 40 * MIB
+    assert "+40.00 MiB" in text(report)
+    same = diff(steps((100, 100), name="main"), head, ["phase:train/step1"])
+    assert same.verdict == "ring holds as much as main at the peak of train/step1, by torch's counters."
+
+
+def test_what_clears_exactness_stands_first_and_is_never_cut() -> None:
+    notes = tuple(f"note {i}" for i in range(30))
+    head = steps((100, 60), cut=1, name="ring")
+    head.notes = notes
+    shown = text(diff(steps((100, 60), name="main"), head))
+    assert shown.index("the recording begins in the middle") < shown.index("note 0")
+    assert "note 29" not in shown
+    assert "more notes" in shown
+
+
+# ------------------------------------------------------------------ trust as data
+
+
+def test_a_report_says_how_far_each_side_is_known() -> None:
+    report = diff(sharded(), steps((100,), cut=0))
+    (rank,) = report.ranks
+    assert (rank.base.exact, rank.base.consistent, rank.base.truncated, rank.base.dangling_known) == (
+        True,
+        True,
+        False,
+        True,
+    )
+    assert (rank.head.truncated, rank.head.dangling_known) == (True, False)
+    assert rank.head.dangling_why
+    assert {finding.severity for finding in rank.head.findings} <= {
+        "inconsistent",
+        "estimate",
+        "assumption",
+        "information",
+    }
+    assert rank.head.estimated == any(finding.severity == "estimate" for finding in rank.head.findings)
+
+
+def test_run_level_figures_are_those_of_the_replay() -> None:
+    base, head = job(), job(scale=2)
+    report = diff(run_of(base), run_of(head))
+    (rank,) = report.ranks
+    points = {point.at: point.ranks[0] for point in report.points}
+    assert rank.peak.base.allocated_bytes == points["peak"].base_total_bytes
+    assert rank.peak.delta.allocated_bytes == points["peak"].delta_bytes == 120 * MIB
+    assert rank.end.head.allocated_bytes == points["end"].head_total_bytes
+    assert rank.peak.head.reserved_bytes >= rank.peak.head.active_bytes >= rank.peak.head.allocated_bytes
+    end = points["end"].head_moment
+    assert end is not None
+    assert (end.event, end.time_us) == (len(head.events) - 1, head.events[-1]["time_us"])
+
+
+# ------------------------------------------------------------------ phases that mean another stretch
+
+
+def test_phases_of_another_source_are_not_compared() -> None:
+    trace = job(scale=2)
+    phases = [("train/step0", trace.events[0]["time_us"], trace.now)]
+    head = run_of(trace, records=[record(phases)], name="recorded")
+    report = diff(run_of(job(), name="bare"), head, ["phase:train/step0", "peak"])
+    (row,) = (row for row in report.phases if row.phase == "train/step0")
+    assert (row.comparable, "annotations in base, record in head" in row.note) == (False, True)
+    assert report.points[0].ranks[0].comparable is False
+    assert "train/step0" not in report.verdict
+    assert "at the peak" not in report.verdict
+    assert report.verdict.startswith("recorded peaks 120.00 MiB higher")
+    assert "not compared, their sources differ: train/step0" in text(report)
+    (line,) = (line for line in text(report).splitlines() if line.startswith("train/step0 "))
+    assert "+" not in line
+
+
+def test_only_phases_that_cannot_be_compared_are_no_verdict() -> None:
+    trace = job()
+    head = run_of(trace, records=[record([("train/step0", 0, trace.now)])], name="recorded")
+    report = diff(run_of(job(), name="bare"), head, ["phase:train/step0"])
+    assert report.verdict == "bare and recorded cannot be compared at the peak of train/step0."
+
+
+# ------------------------------------------------------------------ names of phases
+
+
+def test_a_phases_own_name_is_that_phase_and_a_folded_one_all_of_them() -> None:
+    base, head = steps((40, 30, 60)), steps((40, 32, 90))
+    report = diff(base, head, ["phase:train/step1", "phase:train/step", "phase:train/step2:end"])
+    assert [point.at for point in report.points] == [
+        "phase:train/step1:peak",
+        "phase:train/step:peak",
+        "phase:train/step2:end",
+    ]
+    assert [point.ranks[0].delta_bytes for point in report.points] == [2 * MIB, 30 * MIB, 0]
+    moments = [point.ranks[0].head_moment for point in report.points]
+    assert [moment and moment.phase for moment in moments] == ["train/step1", "train/step2", "train/step2"]
+
+
+def test_a_name_above_phases_spans_them_and_what_lies_between() -> None:
+    def run(between: int):
+        trace = Trace()
+        phases = []
+        for step in range(2):
+            begin = trace.tick()
+            trace.free(trace.alloc(30, FORWARD))
+            phases.append((f"train/step{step}", begin, trace.tick()))
+            trace.tick()
+            # after the first step, in no phase
+            if step == 0:
+                trace.free(trace.alloc(between, frame("between")))
+                trace.tick()
+        trace.free(trace.alloc(400, frame("after")))
+        return run_of(trace, records=[record(phases)], name=f"b{between}")
+
+    report = diff(run(40), run(100), ["phase:train", "phase:train:end"])
+    assert [point.ranks[0].delta_bytes for point in report.points] == [60 * MIB, 0]
+    (row,) = (row for row in report.phases if row.phase == "train")
+    assert row.spans
+    assert row.head_peak is not None
+    assert row.head_peak.allocated_bytes == 100 * MIB
+    assert "\ntrain " in text(report)
+    # where it says nothing that its steps do not say, it takes up no room
+    assert "\ntrain " not in text(diff(steps((40,)), steps((90,))))
+
+
+# ------------------------------------------------------------------ what reading left out
+
+
+def test_what_reading_left_out_is_a_note() -> None:
+    head = run_of(job(), name="pr")
+    head.ranks[0].columns.facts["notes"] = ["the page holds 2 snapshots: the first is used"]
+    head.ranks[0].columns.ignored["event key 'extra'"] = 1200
+    report = diff(run_of(job(), name="main"), head)
+    assert "pr: the page holds 2 snapshots: the first is used" in report.notes
+    assert "pr: not understood and left out: event key 'extra' (1,200)" in report.notes
