@@ -120,7 +120,8 @@ class Cache:
         except OSError as error:
             self.note = f"nothing was kept in {path.parent}: {error.strerror or error}"
             return False
-        self._evict(path)
+        if _due(self.root, total, self.limit_bytes):
+            self._evict(path)
         return True
 
     def _place(self, identity: Identity, kind: str, version: str) -> Path | None:
@@ -147,6 +148,23 @@ class Cache:
         for path, stat in _files(self.root, _TEMPORARY):
             if time.time() - stat.st_mtime > _STALE_S:
                 _remove(path)
+
+
+_written: dict[Path | None, int] = {}
+_SLACK = 64
+"""The share of the limit that may be written before the folder is looked through again."""
+
+
+def _due(root: Path | None, added: int, limit_bytes: int) -> bool:
+    """Whether to look through the folder: at the first entry of a process, and then now and then.
+
+    A snapshot of many devices keeps as many entries, and each look goes through all of them. The
+    cache may be over its limit by that share for a while.
+    """
+    total = _written.get(root, limit_bytes) + added
+    due = total > limit_bytes // _SLACK
+    _written[root] = 0 if due else total
+    return due
 
 
 class _UnusableError(Exception):

@@ -21,7 +21,9 @@ __all__ = [
     "ABSENT",
     "ACTIONS",
     "BLOCK_STATES",
+    "FRAME_TEXT_BYTES",
     "HOST_DEVICE",
+    "MAX_DEVICES",
     "STAGES",
     "Annotations",
     "Blocks",
@@ -40,6 +42,10 @@ Int64 = npt.NDArray[np.int64]
 UInt8 = npt.NDArray[np.uint8]
 
 ABSENT = -1
+FRAME_TEXT_BYTES = 500
+"""The most that is shown of a function's name or a file's path."""
+MAX_DEVICES = 1024
+"""Device numbers are below this; torch's own limit is 120 (C10_COMPILE_TIME_MAX_GPUS)."""
 HOST_DEVICE = -1
 """Device of ``host_segments`` and ``host_traces`` (torch 2.14): pinned host memory."""
 
@@ -92,9 +98,17 @@ class Strings(_Table):
             return b""
         return self.blob[self.offsets[string] : self.offsets[string + 1]].tobytes()
 
-    def text(self, string: int) -> str:
-        """One string for people: what is not UTF-8 is replaced, so that it can be printed."""
-        return self.raw(string).decode("utf-8", "replace")
+    def text(self, string: int, limit: int | None = None) -> str:
+        """One string for people: what is not UTF-8 is replaced, so that it can be printed.
+
+        ``limit``: at most so many bytes, with ``…`` where it was longer.
+        """
+        if string < 0:
+            return ""
+        start, stop = int(self.offsets[string]), int(self.offsets[string + 1])
+        cut = limit is not None and stop - start > limit
+        shown = self.blob[start : start + limit if cut and limit is not None else stop].tobytes()
+        return shown.decode("utf-8", "replace") + "…" * cut
 
 
 @dataclass(frozen=True)
@@ -244,5 +258,7 @@ class Columns:
 
     def frame_text(self, frame: int) -> str:
         """One frame for people: ``name (file:line)``."""
-        name = self.strings.text(int(self.frames.name[frame]))
-        return f"{name} ({self.strings.text(int(self.frames.filename[frame]))}:{self.frames.line[frame]})"
+        # one string of a megabyte can stand in thousands of frames
+        name = self.strings.text(int(self.frames.name[frame]), FRAME_TEXT_BYTES)
+        filename = self.strings.text(int(self.frames.filename[frame]), FRAME_TEXT_BYTES)
+        return f"{name} ({filename}:{self.frames.line[frame]})"

@@ -22,7 +22,8 @@ from snapviz.snapshot import columns as model
 from snapviz.snapshot import vocabulary as v
 from snapviz.snapshot.buffers import Buffers
 from snapviz.snapshot.columns import ABSENT, HOST_DEVICE, Columns
-from snapviz.snapshot.rules import KNOWN_KEYS, ignored_key, ignored_value, next_address
+from snapviz.snapshot.ranges import joined, last_of_each, reindexed
+from snapviz.snapshot.rules import KNOWN_KEYS, check_devices, ignored_key, ignored_value, next_address
 from snapviz.snapshot.settings import UNREADABLE, Plain
 
 __all__ = ["Decoded", "columns_of"]
@@ -178,6 +179,7 @@ class _Graph:
                 devices += [device] * count
         row = np.concatenate(rows) if rows else np.zeros(0, np.int64)
         table = dict(_named(v.K_SEGMENT, self.b.segments[:, row]))
+        _check_column(self.b.segments[0, row], "segments")
         blocks, offsets = self._blocks(table.pop("blocks"), row)
         own = [
             max(int(found), 0) if given is None else given
@@ -210,6 +212,7 @@ class _Graph:
         for kind, first, count in self.list_of(top.get("device_traces"), "device_traces"):
             for _ in range(count):
                 value = (v.T_OBJ, first) if kind == v.SPAN_OBJECT else _scalar(kind)
+                check_devices(device, device, "device_traces")
                 lists.append((device, self.list_of(value, f"device_traces[{device}]")))
                 device += 1
         ranges, counts = [], [0]
@@ -223,7 +226,7 @@ class _Graph:
                     self.ignored["trace entry without an action"] += count
             counts.append(total)
         devices = np.array([d for d, _ in lists], np.int32)
-        return devices, np.cumsum(counts, dtype=np.int64), _join(ranges)
+        return devices, np.cumsum(counts, dtype=np.int64), joined(ranges)
 
     def _host_spans(self, value: tuple[int, int] | None) -> list[tuple[int, int, int]]:
         """Host events stand in one list, or in a list of lists."""
@@ -241,8 +244,8 @@ class _Graph:
         return model.Events(**dict(_named(v.K_EVENT, [column[rows] for column in table])))
 
     def _sparse(self, rows: Array | slice) -> model.Sparse:
-        oom = _reindex(*_last_of_each(self.b.device_free[:, : self.d.in_use(v.G_OOM)]), rows)
-        forward = _reindex(*_last_of_each(self.b.forward[:, : self.d.in_use(v.G_FORWARD)]), rows)
+        oom = reindexed(*last_of_each(self.b.device_free[:, : self.d.in_use(v.G_OOM)]), rows)
+        forward = reindexed(*last_of_each(self.b.forward[:, : self.d.in_use(v.G_FORWARD)]), rows)
         return model.Sparse(*oom, forward[0], forward[1].astype(np.int32))
 
     def _annotations(self, top: dict[str, tuple[int, int]]) -> model.Annotations:
@@ -252,7 +255,8 @@ class _Graph:
                 ranges.append((first, first + count))
             else:
                 self.ignored["annotation without a stage"] += count
-        table = self.b.annotations[:, : self.d.in_use(v.G_ANNOTATIONS)][:, _join(ranges)]
+        table = self.b.annotations[:, : self.d.in_use(v.G_ANNOTATIONS)][:, joined(ranges)]
+        _check_column(table[_ANNOTATION_DEVICE], "external_annotations")
         return model.Annotations(**dict(_named(v.K_ANNOTATION, table)))
 
     def _strings(self) -> model.Strings:
@@ -339,24 +343,18 @@ class _Graph:
         return ignored_key(v.KIND_WORDS[kind], self._text(key))
 
 
+_ANNOTATION_DEVICE = [name for _, name, _ in v.COLUMNS[v.K_ANNOTATION]].index("device")
+
+
+def _check_column(devices: Array, where: str) -> None:
+    """Before they are narrowed to 32 bits, where 1 << 32 would become device 0."""
+    if len(devices):
+        check_devices(int(devices.min()), int(devices.max()), where)
+
+
 def _scalar(kind: int) -> tuple[int, int]:
     """A list element that is no container, as a value; rows count as dicts."""
     return (kind - v.SPAN_SCALAR, 0) if kind >= v.SPAN_SCALAR else (v.T_OPAQUE, 0)
-
-
-def _join(ranges: list[tuple[int, int]]) -> Array | slice:
-    """Rows of several ranges, in order: a slice where they follow on."""
-    merged: list[tuple[int, int]] = []
-    for first, last in ranges:
-        if merged and merged[-1][1] == first:
-            merged[-1] = (merged[-1][0], last)
-        else:
-            merged.append((first, last))
-    if not merged:
-        return slice(0, 0)
-    if len(merged) == 1:
-        return slice(*merged[0])
-    return np.concatenate([np.arange(first, last) for first, last in merged])
 
 
 def _named(kind: int, table: Any) -> Iterator[tuple[str, Array]]:
@@ -366,25 +364,6 @@ def _named(kind: int, table: Any) -> Iterator[tuple[str, Array]]:
     widths = {"Int8": np.int8, "Int32": np.int32}
     for (_, name, _), column in zip(v.COLUMNS[kind], table, strict=True):
         yield name, column.astype(widths.get(declared.get(name, ""), np.int64), copy=False)
-
-
-def _last_of_each(pairs: Array) -> tuple[Array, Array]:
-    """Keys and values of [2, n]; a key written twice into one dict holds its last value."""
-    keys, values = pairs
-    last = np.append(keys[1:] != keys[:-1], True)[: len(keys)]
-    return keys[last], values[last]
-
-
-def _reindex(keys: Array, values: Array, rows: Array | slice) -> tuple[Array, Array]:
-    """Keys are rows as decoded (ascending); wanted are indices into ``rows``."""
-    if isinstance(rows, slice):
-        kept = (keys >= rows.start) & (keys < rows.stop)
-        return keys[kept] - rows.start, values[kept]
-    if len(keys) == 0:
-        return keys, values
-    at = np.minimum(np.searchsorted(keys, rows), len(keys) - 1)
-    index = np.flatnonzero(keys[at] == rows)
-    return index, values[at[index]]
 
 
 def _with_addresses(blocks: model.Blocks, segments: model.Segments) -> model.Blocks:

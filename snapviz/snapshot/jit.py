@@ -59,7 +59,31 @@ def stamped(dispatcher: Any, *places: Path) -> Callable[..., Any]:
     # a cache that is not kept has no such file; a numba that keeps it otherwise falls back to its own rule
     with contextlib.suppress(AttributeError):
         dispatcher._cache._cache_file._source_stamp = code_stamp(*places)
+        _guard(dispatcher._cache)
     return dispatcher  # type: ignore[no-any-return]
+
+
+def _guard(cache: Any) -> None:
+    """Makes kept machine code a help and not a condition: garbage is compiled anew, a full disk is no error.
+
+    numba unpickles what it finds and writes where it can, and lets whatever goes wrong there end the
+    command, at every start until someone finds and deletes the files.
+    """
+    load, save = cache.load_overload, cache.save_overload
+
+    def load_overload(*key: Any) -> Any:
+        try:
+            return load(*key)
+        except Exception:
+            with contextlib.suppress(Exception):
+                cache.flush()
+            return None
+
+    def save_overload(*made: Any) -> None:
+        with contextlib.suppress(Exception):
+            save(*made)
+
+    cache.load_overload, cache.save_overload = load_overload, save_overload
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ from snapviz.snapshot.rules import (
     BLOCK_STATE_CODES,
     KNOWN_KEYS,
     STAGE_CODES,
+    check_devices,
     ignored_key,
     ignored_value,
     next_address,
@@ -88,7 +89,9 @@ class _Reader:
         lists = [
             (HOST_DEVICE, "host_traces", [e for i, h in enumerate(host) for e in self._list(h, f"host_traces[{i}]")])
         ]
-        for device, trace in enumerate(self._list(top.get("device_traces"), "device_traces")):
+        traces = self._list(top.get("device_traces"), "device_traces")
+        check_devices(-1, len(traces) - 1, "device_traces")
+        for device, trace in enumerate(traces):
             name = f"device_traces[{device}]"
             lists.append((device, name, self._list(trace, name)))
         counts = []
@@ -131,7 +134,7 @@ class _Reader:
             return
         self._count_unknown("segment", segment)
         column = self.segments
-        own = self._int(segment.get("device"), f"{where}.device")
+        own = self._device(segment.get("device"), f"{where}.device")
         column["device"].append(device if device is not None else max(own, 0))
         for key in _SEGMENT_INTS:
             column[key].append(self._int(segment.get(key), f"{where}.{key}"))
@@ -193,7 +196,7 @@ class _Reader:
             self.ignored[ignored_value("annotation stage", _shown(stage))] += 1
         self.annotations["name"].append(self._string(entry.get("name"), f"{where}.name"))
         self.annotations["stage"].append(STAGE_CODES.get(stage, 2))
-        self.annotations["device"].append(self._int(entry.get("device"), f"{where}.device"))
+        self.annotations["device"].append(self._device(entry.get("device"), f"{where}.device"))
         self.annotations["time_us"].append(self._int(entry.get("time_us"), f"{where}.time_us"))
 
     def _stack(self, frames: object, where: str) -> int:
@@ -243,6 +246,11 @@ class _Reader:
         if not _is_int64(value):
             raise SnapshotError(f"{where}: a {_word(value)} where an integer of 64 bits was expected")
         return int(value)  # type: ignore[call-overload, no-any-return]
+
+    def _device(self, value: object, where: str) -> int:
+        device = self._int(value, where)
+        check_devices(device, device, where)
+        return device
 
     def _flag(self, value: object, where: str) -> int:
         return ABSENT if value is None else int(self._int(value, where) != 0)

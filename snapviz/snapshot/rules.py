@@ -6,13 +6,15 @@ disagree about what is known, what is ignored and what is refused.
 
 from __future__ import annotations
 
-from snapviz.snapshot.columns import ACTIONS, BLOCK_STATES
+from snapviz.errors import SnapshotError
+from snapviz.snapshot.columns import ACTIONS, BLOCK_STATES, MAX_DEVICES
 
 __all__ = [
     "ACTION_CODES",
     "BLOCK_STATE_CODES",
     "KNOWN_KEYS",
     "STAGE_CODES",
+    "check_devices",
     "ignored_key",
     "ignored_value",
     "next_address",
@@ -80,3 +82,10 @@ def next_address(address: int, size: int) -> int:
     """Where a block without an address starts (torch 2.0), behind one at ``address``; -1 beyond 2**62."""
     following = address + max(size, 0)
     return following if following < 1 << 62 else -1
+
+
+def check_devices(lowest: int, highest: int, where: str) -> None:
+    """Raises ``SnapshotError`` for device numbers that no machine has."""
+    for device in (lowest, highest):
+        if not -1 <= device < MAX_DEVICES:
+            raise SnapshotError(f"{where}: device {device:,}, where a number below {MAX_DEVICES:,} was expected")

@@ -359,3 +359,27 @@ def test_what_torchs_own_cpp_writer_wrote() -> None:
             assert a[key] == b[key][: len(a[key])], key
     assert len(a["events.addr"]) == 294
     assert len(b["blocks.size"]) == len(a["blocks.size"]) > 10
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [b.segment(b.block(), device=1 << 32)],
+        [b.segment(b.block(), device=-7)],
+        b.snapshot(external_annotations=[{"name": "a", "stage": "START", "device": 1 << 31, "time_us": 1}]),
+        {"segments": [], "device_traces": [[]] * 1_025},
+    ],
+)
+def test_devices_that_no_machine_has_are_refused(value: Any) -> None:
+    """Narrowed to 32 bits, device 1 << 32 would be counted as device 0."""
+    with pytest.raises(SnapshotError, match="where a number below 1,024 was expected"):
+        decode(pickle.dumps(value))
+    with pytest.raises(SnapshotError, match="where a number below 1,024 was expected"):
+        columns_from_objects(value)
+
+
+def test_a_long_name_is_cut_where_it_becomes_text() -> None:
+    columns = decode(pickle.dumps(b.snapshot(b.event(frames=[b.frame("n" * 1_000_000, "f" * 600, 7)]))))
+    text = columns.frame_text(0)
+    assert text == f"{'n' * 500}… ({'f' * 500}…:7)"
+    assert columns.strings.text(int(columns.frames.name[0])) == "n" * 1_000_000

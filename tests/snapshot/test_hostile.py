@@ -58,3 +58,26 @@ def test_no_index_is_ever_out_of_range(plain: Path, tmp_path: Path) -> None:
     fuzz("cut", 200, plain, **checked)
     fuzz("flip", 200, plain, **checked)
     fuzz("flood", 400, plain, **checked)
+
+
+def test_garbage_in_numbas_cache_is_compiled_anew(plain: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, numpy as np; from snapviz.snapshot import intern\n"
+        "slots = np.zeros(8, np.int32); intern.fill_slots(slots, np.arange(3, dtype=np.uint64)); print(slots.sum())\n"
+    )
+
+    def run() -> str:
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert run() == "6\n"
+    kept = list(tmp_path.rglob("*.nb?"))
+    assert len(kept) >= 2
+    for damaged in (kept, [f for f in kept if f.suffix == ".nbc"], [f for f in kept if f.suffix == ".nbi"]):
+        for file in damaged:
+            file.write_bytes(b"garbage")
+        assert run() == "6\n"
