@@ -18,6 +18,7 @@ import numpy.typing as npt
 from snapviz.analyze.facts import ANNOTATED, CATEGORIES, INFERRED, Facts
 from snapviz.analyze.frames import is_python
 from snapviz.analyze.scopes import find_scopes
+from snapviz.analyze.windows import painted
 
 __all__ = ["CONSTRUCTOR", "RULES", "Rule", "find_categories", "stack_rules"]
 
@@ -100,7 +101,8 @@ _REDUCED = next(i for i, rule in enumerate(RULES) if rule.derived)
 CONSTRUCTOR = len(RULES) - 1
 """Index of the rule that knows no more than that some constructor made it."""
 _TORCH = re.compile(
-    r"(?:/|[A-Za-z]:/)(?:.*/)?(?P<inside>torch/(?:(?:autograd|distributed|nn|optim|utils|_[a-z]+)/.*|_[a-z]+\.py))"
+    r"(?:/|[A-Za-z]:/)(?:.*/)?(?P<inside>torch/(?:(?:autograd|distributed|nn|optim|utils|_[a-z]+)/.*|_[a-z]+\.py))",
+    re.DOTALL,
 )
 """A file of a torch that was built in its source tree, which no library's root tells."""
 _MODULE_SCOPE = re.compile(r"FSDP::\w+ \((?P<module>[^)]+)\)")
@@ -196,13 +198,16 @@ def _annotate(facts: Facts) -> Facts:
     if not replay.has_times:
         return facts
     scopes, _ = find_scopes(facts.columns, replay.device, int(replay.time_us[0]), int(replay.time_us[-1]))
-    module = np.zeros(len(replay.time_us), np.int32)
+    windows: list[tuple[int, int, int]] = []
     owners = {text: i for i, text in enumerate(facts.owners)}
     for scope in scopes:
         # one that never ended would lend its name to all that comes after it
         if scope.ended and (match := _MODULE_SCOPE.fullmatch(scope.name)):
             first, stop = replay.window(scope.start_us, scope.stop_us)
-            module[int(first) : int(stop)] = owners.setdefault(match["module"], len(owners))
+            windows.append((first, stop, owners.setdefault(match["module"], len(owners))))
+    # the inner has the last word: scopes come in order of start
+    first_of, stop_of, owner_of = np.array(windows, np.int64).reshape(-1, 3).T
+    module = painted(first_of, stop_of, owner_of, len(replay.time_us), 0)
     born = replay.allocations.alloc_event
     kinds = [CATEGORIES.index(name) for name in ("communication", "gradient")]
     wanted = np.isin(facts.category, kinds) & (facts.evidence == INFERRED) & (born >= 0)

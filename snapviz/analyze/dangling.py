@@ -29,6 +29,12 @@ Int64 = npt.NDArray[np.int64]
 SHARD = "shard"
 """The last part of the names of phases whose end is the end of the original parameters."""
 
+_MOST_HOLDERS = 50
+"""Told of one parameter: each of a thousand that share a name would repeat them all."""
+
+_LONGEST_PATH = 1_000
+"""Characters of a holder's path, for the same reason."""
+
 
 @dataclass(frozen=True)
 class _Release:
@@ -57,13 +63,14 @@ def find_dangling(facts: Facts) -> Facts:
         return replace(facts, dangling_why=why)
     facts = replace(facts, dangling_known=True, dangling_why="")
     _look_later(facts, originals)
+    keepers = _keepers(facts)
     found = []
     for allocation, named in originals.items():
         since = max(named.release.event, named.used_until)
         live = int(facts.replay.allocations.free_requested_event[allocation]) > since
         # what the last boundary at which it lives still calls a parameter is the one in use
         if live and not named.used_until > named.unused_at:
-            found.append(_describe(facts, allocation, named, since))
+            found.append(_describe(facts, allocation, named, since, keepers))
     found.sort(key=lambda d: (-d.block_bytes, d.name))
     dangling_since = facts.dangling_since.copy()
     dangling_since[[d.allocation for d in found]] = [d.since_event for d in found]
@@ -81,7 +88,12 @@ def _originals(facts: Facts) -> tuple[dict[int, _Named], str]:
         return {}, "the events carry no times, so that names of the record belong to no moment"
     releases = _releases(facts)
     if not releases:
-        return {}, "the record has no phase shard and names no shards"
+        lost = any(phase.name.rpartition("/")[2] == SHARD for phase in facts.record.phases)
+        return {}, (
+            "the phase shard lies before the first event that is left"
+            if lost
+            else "the record has no phase shard and names no shards"
+        )
     own = _own_releases(facts, releases)
     found: dict[int, _Named] = {}
     for boundary in known_boundaries(facts):
@@ -123,12 +135,13 @@ def _own_releases(facts: Facts, releases: list[_Release]) -> dict[str, _Release]
     """Parameter's name → the sharding phase in which its shard was made, where that is known."""
     born = facts.replay.allocations.alloc_event
     own: dict[str, _Release] = {}
+    begun = [(event_at(facts.replay, release.start_us - 1), release) for release in releases]
     for boundary in known_boundaries(facts) if len(releases) > 1 else ():
         for name, allocation in lying_in(facts, boundary):
             if name.kind == "shard" and allocation >= 0 and name.name not in own:
                 event = int(born[allocation])
-                made_in = [r for r in releases if event_at(facts.replay, r.start_us - 1) < event <= r.event]
-                own |= {name.name: made_in[0]} if made_in else {}
+                made_in = next((release for start, release in begun if start < event <= release.event), None)
+                own |= {name.name: made_in} if made_in else {}
     return own
 
 
@@ -167,12 +180,24 @@ def _is_all_of(facts: Facts, shard: NameRecord, originals: list[NameRecord]) -> 
     return shard.nbytes >= whole and facts.world_size in (None, 1)
 
 
-def _describe(facts: Facts, allocation: int, named: _Named, since: int) -> DanglingParameter:
+def _keepers(facts: Facts) -> dict[str, list[str]]:
+    """Parameter's name → what the recorder found to keep it, the first few."""
     assert facts.record is not None
+    found: dict[str, list[str]] = defaultdict(list)
+    for holder in facts.record.holders:
+        if len(found[holder.parameter]) < _MOST_HOLDERS:
+            cut = len(holder.path) > _LONGEST_PATH
+            found[holder.parameter].append(holder.path[:_LONGEST_PATH] + "…" * cut)
+    return found
+
+
+def _describe(
+    facts: Facts, allocation: int, named: _Named, since: int, keepers: dict[str, list[str]]
+) -> DanglingParameter:
     table = facts.replay.allocations
     texts = sorted({name.name for name in named.names})
     dtype, shape = _written(facts, allocation, named.names)
-    keepers = [f"shard {named.view}, which is a view of it"] if named.view is not None else []
+    view = [f"shard {named.view}, which is a view of it"] if named.view is not None else []
     return DanglingParameter(
         allocation=allocation,
         name=texts[0] if len(texts) == 1 else joint_name(texts),
@@ -184,7 +209,7 @@ def _describe(facts: Facts, allocation: int, named: _Named, since: int) -> Dangl
         gone_in=_gone_in(facts, int(table.free_requested_event[allocation]), named.release.phase),
         dtype=dtype,
         shape=shape if len(texts) == 1 else None,
-        holders=(*keepers, *(h.path for h in facts.record.holders if h.parameter in texts)),
+        holders=(*view, *(path for text in texts for path in keepers.get(text, ())))[:_MOST_HOLDERS],
     )
 
 

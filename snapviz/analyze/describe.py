@@ -16,6 +16,7 @@ from snapviz.analyze.dangling import curve_without
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.run import Run
 from snapviz.schema import BrokenRank, Dangling, MeasureBytes, RunSummary, Suspect, Without
+from snapviz.schema.base import comparable
 
 __all__ = [
     "allocator_settings",
@@ -127,4 +128,4 @@ def allocator_settings(run: Run) -> dict[str, JsonValue]:
     """From the manifest, else from the first snapshot."""
     if run.manifest and run.manifest.allocator_settings:
         return dict(run.manifest.allocator_settings)
-    return dict(run.ranks[0].columns.settings) if run.ranks else {}
+    return comparable(run.ranks[0].columns.settings) if run.ranks else {}

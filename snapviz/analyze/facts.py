@@ -67,6 +67,9 @@ BEFORE = "before the recording"
 OUTSIDE = "outside phases"
 """Birth phase of an allocation that was made between phases, before the first or after the last."""
 
+_INNERMOST, _OUTERMOST = 150, 50
+"""Frames of a stack that are shown: a recursion can have made it as long as the file."""
+
 
 @dataclass(frozen=True)
 class Phases:
@@ -160,8 +163,13 @@ class Facts:
         return replace(self, notes=tuple(dict.fromkeys((*self.notes, *notes))))
 
     def stack_lines(self, stack: int) -> tuple[str, ...]:
-        """A stack for people, innermost frame first; only for the few that are shown."""
-        return tuple(self.columns.frame_text(int(f)) for f in self.columns.stacks.of(stack))
+        """A stack for people, innermost frame first, its middle left out where it is long."""
+        frames = self.columns.stacks.of(stack)
+        left_out = len(frames) - _INNERMOST - _OUTERMOST
+        if left_out <= 0:
+            return tuple(map(self.frames.text, frames.tolist()))
+        inner, outer = frames[:_INNERMOST].tolist(), frames[-_OUTERMOST:].tolist()
+        return (*map(self.frames.text, inner), f"… {left_out:,} frames …", *map(self.frames.text, outer))
 
 
 Pass = Callable[[Facts], Facts]

@@ -2,8 +2,9 @@
 
 Legend: F frames, S stacks, L frames of all stacks, W strings, K distinct (file, function) pairs.
 
-Rules are data (``_LIBRARY_ROOTS``, ``_GENERATED``); a file that none of them knows is the user's
-own and keeps its whole path here: only a comparison knows what it corresponds to elsewhere.
+Rules are data (``_LIBRARY_ROOTS``, ``_GENERATED``), each linear in the length of a name; a file that
+none of them knows is the user's own and keeps its path here: only a comparison knows what it
+corresponds to elsewhere.
 """
 
 from __future__ import annotations
@@ -15,30 +16,40 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from snapviz.snapshot.columns import Columns
+from snapviz.snapshot.columns import FRAME_TEXT_BYTES, Columns
 
 __all__ = ["FrameNames", "is_python", "normal_file", "normal_function"]
 
 Int64 = npt.NDArray[np.int64]
 
 _LIBRARY_ROOTS = (
-    (re.compile(r".*/(?:site|dist)-packages/"), ""),
-    (re.compile(r".*/lib(?:64)?/python3(?:\.\d+)?t?/"), "python3/"),
+    (re.compile(r".*/(?:site|dist)-packages/", re.DOTALL), ""),
+    (re.compile(r".*/lib(?:64)?/python3(?:\.\d+)?t?/", re.DOTALL), "python3/"),
 )
 """Where a library begins; what stands before differs from machine to machine."""
 
-_GENERATED = (
-    (re.compile(r"(?:.*/)?torchinductor_[^/]*/.*|(?:.*/)?torchinductor/.{2}/c[0-9a-z]{20,}.*"), "<torchinductor>"),
-    (re.compile(r"(?:.*/)?\.?triton/cache/.*"), "<triton>"),
-    (re.compile(r"<eval_with_key>.*"), "<eval_with_key>"),
-    (re.compile(r"<ipython-input-.*>|.*/ipykernel_\d+/.*"), "<ipython>"),
-    (re.compile(r"<(?P<stem>[A-Za-z_][\w-]*?)[-_. ]*\d+>"), r"<\g<stem>>"),
-    (re.compile(r"(?P<stem>[A-Za-z_][\w.]*?)_\d+"), r"<\g<stem>>"),
-    (re.compile(r"(?:/private)?(?:/var)?/tmp/(?:tmp|pymp-|pip-)[\w-]+/(?P<rest>.*)"), r"<tmp>/\g<rest>"),
-    (re.compile(r"(?:/private)?(?:/var)?/tmp/tmp[\w-]{6,}(?P<suffix>\.\w+)?"), r"<tmp>\g<suffix>"),
+_GENERATED = tuple(
+    (re.compile(pattern, re.DOTALL), replacement)
+    for pattern, replacement in (
+        (r"(?:.*/)?torchinductor_[^/]*/.*|(?:.*/)?torchinductor/.{2}/c[0-9a-z]{20,}.*", "<torchinductor>"),
+        (r"(?:.*/)?\.?triton/cache/.*", "<triton>"),
+        (r"<eval_with_key>.*", "<eval_with_key>"),
+        (r"<ipython-input-.*>|.*/ipykernel_\d+/.*", "<ipython>"),
+        (r"(?:/private)?(?:/var)?/tmp/(?:tmp|pymp-|pip-)[\w-]+/(?P<rest>.*)", r"<tmp>/\g<rest>"),
+        (r"(?:/private)?(?:/var)?/tmp/tmp[\w-]{6,}(?P<suffix>\.\w+)?", r"<tmp>\g<suffix>"),
+    )
 )
 """Whole names of code that is written while the program runs: a number or a hash that changes from
-run to run. Tried in this order; ``thunder.computation_3`` and its like are the sixth."""
+run to run. Tried in this order; what only ends in a number is ``_numbered``'s."""
+
+_BRACKETED = re.compile(r"[A-Za-z_][\w-]*")
+_DOTTED = re.compile(r"[A-Za-z_][\w.]*")
+_DIGITS = "0123456789"
+
+_LONGEST_PATH = 4096
+"""Characters: PATH_MAX of Linux. A longer name is no file's, and no rule is tried on it."""
+_LONGEST_TEXT = FRAME_TEXT_BYTES
+"""Of a comparable name, as of what is shown: one string can stand in every frame of a file."""
 
 _RESUME = re.compile(r"(torch_dynamo_resume_in_.*)_at_\d+")
 _NUMBERED = re.compile(r"(.*?\D)_?\d+(?:_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12})?")
@@ -48,13 +59,29 @@ _COMPILED = re.compile(r"__compiled_fn_\d+.*")
 def normal_file(filename: str) -> tuple[str, str]:
     """The comparable name of a file and its kind: ``library``, ``generated`` or ``user``."""
     path = filename.replace("\\", "/")
+    if len(path) > _LONGEST_PATH:
+        return path, "user"
     for pattern, replacement in _GENERATED:
         if match := pattern.fullmatch(path):
             return match.expand(replacement), "generated"
+    if (stem := _numbered(path)) is not None:
+        return f"<{stem}>", "generated"
     for pattern, replacement in _LIBRARY_ROOTS:
         if match := pattern.match(path):
             return replacement + path[match.end() :], "library"
     return path, "library" if path.startswith("<frozen ") else "user"
+
+
+def _numbered(path: str) -> str | None:
+    """The name of generated code without its number: ``<fx-generated_1>``, ``thunder.computation_3``; else none."""
+    bracketed = path.startswith("<") and path.endswith(">")
+    whole = path[1:-1] if bracketed else path
+    named = whole.rstrip(_DIGITS)
+    # by hand: a pattern that tries every length of the stem takes the square of the length
+    if named == whole or not (bracketed or named.endswith("_")):
+        return None
+    stem = (named[:1] + named[1:].rstrip("-_. ")) if bracketed else named[:-1]
+    return stem if (_BRACKETED if bracketed else _DOTTED).fullmatch(stem) else None
 
 
 def normal_function(name: str, kind: str) -> str:
@@ -82,8 +109,12 @@ class FrameNames:
     @cached_property
     def files(self) -> dict[int, tuple[str, str]]:
         """String id of every file name → its comparable name and kind."""
-        strings = self.columns.strings
-        return {int(w): normal_file(strings.text(int(w))) for w in np.unique(self.columns.frames.filename)}
+        found = {}
+        for string in np.unique(self.columns.frames.filename).tolist():
+            file, kind = normal_file(self.columns.strings.text(string))
+            # the end of a path tells more than its beginning
+            found[string] = (file if len(file) <= _LONGEST_TEXT else f"…{file[-_LONGEST_TEXT:]}", kind)
+        return found
 
     @cached_property
     def _pairs(self) -> tuple[Int64, Int64]:
@@ -96,12 +127,25 @@ class FrameNames:
     @cached_property
     def names(self) -> tuple[tuple[str, str], ...]:
         """[K] (file, function), comparable, of every distinct pair; different pairs may read alike."""
-        strings = self.columns.strings
+        known: dict[tuple[int, str], str] = {}
         found = []
         for value in self._pairs[0].tolist():
             file, kind = self.files[(value >> 32) - 1]
-            found.append((file, normal_function(strings.text((value & 0xFFFFFFFF) - 1), kind)))
+            function = (value & 0xFFFFFFFF) - 1, kind
+            if function not in known:
+                known[function] = normal_function(self.columns.strings.text(function[0], _LONGEST_TEXT), kind)
+            found.append((file, known[function]))
         return tuple(found)
+
+    def text(self, frame: int) -> str:
+        """One frame for people; the same text, and no copy of it, however many stacks hold it."""
+        if frame not in self._texts:
+            self._texts[frame] = self.columns.frame_text(frame)
+        return self._texts[frame]
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        return {}
 
     @property
     def of_frame(self) -> Int64:

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.facts import BEFORE, MEASURES, OUTSIDE, Facts, Phases
-from snapviz.analyze.scopes import Scope, find_scopes, left_out, phase_scopes, step_scopes
+from snapviz.analyze.scopes import DEEPEST, Scope, find_scopes, left_out, phase_scopes, step_scopes
+from snapviz.analyze.windows import highest, painted
 from snapviz.replay.model import Measures, Replay
 
 __all__ = ["WHOLE_RUN", "find_births", "find_phases", "fold", "folded_phases", "phase_of"]
@@ -30,7 +31,11 @@ WHOLE_RUN = "run"
 _MOST = 6
 """Names told of phases that are lost."""
 
-_NUMBERED_PART = re.compile(r"(step|iteration|iter|epoch|batch)[-_ ]?(\d+)")
+_MOST_NAMES = 1_000
+"""Folded names of phases that a bare file can have: more is no table, and every name costs rows and time."""
+
+_NUMBERED_PART = re.compile(r"(step|iteration|iter|epoch|batch)[-_ ]?(\d{1,18})")
+"""A number of more digits counts nothing."""
 
 
 def fold(name: str) -> str:
@@ -44,7 +49,7 @@ def fold(name: str) -> str:
 
 def _fold_part(part: str) -> str:
     match = _NUMBERED_PART.fullmatch(part)
-    if not match:
+    if match is None:
         return part
     return f"{match[1]}0" if int(match[2]) == 0 else match[1]
 
@@ -68,20 +73,30 @@ def phase_of(phases: Phases, event: int) -> str | None:
 def find_phases(facts: Facts) -> Facts:
     """Pass: phases from the record, else from annotations, else the run as one."""
     replay = facts.replay
-    first_us, last_us = _times(replay)
     if len(replay) and not replay.has_times:
-        whole = _measure(replay, [Scope(WHOLE_RUN, first_us, last_us)], "none")
-        return replace(facts, phases=whole).noting(
-            f"the events carry no times (torch before 2.2): the whole recording is one phase, '{WHOLE_RUN}'"
-        )
+        return _whole_run(facts, "the events carry no times (torch before 2.2)")
     if facts.record is not None and facts.record.phases:
         return _from_record(facts)
+    return _from_annotations(facts)
+
+
+def _whole_run(facts: Facts, why: str) -> Facts:
+    """The facts with the whole recording as their only phase."""
+    whole = Scope(WHOLE_RUN, *_times(facts.replay))
+    found = replace(facts, phases=_measure(facts.replay, [whole], "none"))
+    return found.noting(f"{why}: the whole recording is one phase, '{WHOLE_RUN}'")
+
+
+def _from_annotations(facts: Facts) -> Facts:
+    replay = facts.replay
+    first_us, last_us = _times(replay)
     from_start = not facts.truncated
     scopes, unpaired = find_scopes(facts.columns, replay.device, 0, last_us)
     steps, source = step_scopes(scopes, first_us, from_start)
     # annotations outlive the ring of events: what ended before it began has nothing left to say
     scopes = [scope for scope in scopes if from_start or scope.stop_us >= first_us]
-    named = phase_scopes(scopes, steps)
+    found, deeper = phase_scopes(scopes, steps)
+    named, further = _with_few_names(found, steps)
     notes = []
     if source == "optimizer steps":
         first = "step0 holds all that came before it" if from_start else "none is the first: the recording begins later"
@@ -91,10 +106,25 @@ def find_phases(facts: Facts) -> Facts:
     if dropped := left_out(scopes):
         kinds = "1 kind" if len(dropped) == 1 else f"{len(dropped)} kinds"
         notes.append(f"{kinds} of short library scopes are not shown as phases")
+    if deeper:
+        notes.append(f"{_scopes(deeper)} more than {DEEPEST} deep, or of too long a name: not shown as phases")
+    if further:
+        notes.append(f"{_scopes(further)} of further names: not shown as phases, as {_MOST_NAMES:,} names are")
     if not named:
-        named, source = [Scope(WHOLE_RUN, first_us, last_us)], "none"
-        notes.append(f"no phases are recorded: the whole recording is one, '{WHOLE_RUN}'")
+        return _whole_run(facts, "no phases are recorded").noting(*notes)
     return replace(facts, phases=_measure(replay, named, source)).noting(*notes)
+
+
+def _scopes(count: int) -> str:
+    return f"{count:,} scope{'s' * (count != 1)}"
+
+
+def _with_few_names(named: list[Scope], steps: list[Scope]) -> tuple[list[Scope], int]:
+    """The scopes of the first ``_MOST_NAMES`` folded names, steps before all others, and how many are left out."""
+    names = dict.fromkeys(fold(scope.name) for scope in (*steps, *named))
+    kept = set(list(names)[:_MOST_NAMES])
+    few = [scope for scope in named if fold(scope.name) in kept]
+    return few, len(named) - len(few)
 
 
 def _from_record(facts: Facts) -> Facts:
@@ -102,11 +132,15 @@ def _from_record(facts: Facts) -> Facts:
     first_us, _ = _times(facts.replay)
     seen, lost = [], []
     for phase in facts.record.phases:
+        stop_us = max(phase.start_us, phase.stop_us)
         # a ring that was overwritten has lost these events: what they did cannot be known
-        if facts.truncated and phase.stop_us < first_us:
+        if facts.truncated and stop_us < first_us:
             lost.append(phase.name)
             continue
-        seen.append(Scope(phase.name, phase.start_us, max(phase.start_us, phase.stop_us)))
+        seen.append(Scope(phase.name, phase.start_us, stop_us))
+    if not seen:
+        # a long run and a small ring: the names of the phases say nothing of what is left
+        return _whole_run(facts.noting(*_lost(lost)), "all recorded phases lie before the first event that is left")
     return replace(facts, phases=_measure(facts.replay, seen, "record")).noting(*_lost(lost))
 
 
@@ -138,7 +172,7 @@ def _measure(replay: Replay, scopes: Sequence[Scope], source: str) -> Phases:
         first=first,
         stop=stop,
         start=start,
-        peak=np.maximum(start, _highest(replay, first, stop)),
+        peak=np.maximum(start, np.stack([highest(curve, first, stop) for curve in _curves(replay)], axis=1)),
         end=end,
         # what is certain of them is another pass's to say
         whole=np.ones(len(scopes), bool),
@@ -172,26 +206,12 @@ def _after(replay: Replay, events: Int64) -> Int64:
     return out
 
 
-def _highest(replay: Replay, first: Int64, stop: Int64) -> Int64:
-    """[P, 4] the highest value of each window; the lowest int64 where it holds no event."""
-    lowest = np.iinfo(np.int64).min
-    out = np.full((len(first), len(MEASURES)), lowest)
-    filled = np.flatnonzero(stop > first)
-    # reduceat over (first, stop) pairs: every other result is a window, whatever their overlap
-    pairs = np.stack([first[filled], stop[filled]], axis=1).reshape(-1)
-    for column, curve in enumerate(_curves(replay)):
-        if len(pairs):
-            out[filled, column] = np.maximum.reduceat(np.append(curve, lowest), pairs)[::2]
-    return out
-
-
 def find_births(facts: Facts) -> Facts:
     """Pass: the innermost phase each of the A allocations was made in."""
     phases, allocations = facts.phases, facts.replay.allocations
-    where = np.full(len(facts.replay.time_us), 1, np.int32)
     # the widest first, so that the innermost has the last word; ties in order, as nested ones come
-    for index in np.argsort(phases.first - phases.stop, kind="stable").tolist():
-        where[int(phases.first[index]) : int(phases.stop[index])] = index + 2
+    order = np.argsort(phases.first - phases.stop, kind="stable")
+    where = painted(phases.first[order], phases.stop[order], order + 2, len(facts.replay.time_us), 1)
     born = allocations.alloc_event
     birth = np.where(born < 0, 0, where[np.maximum(born, 0)] if len(where) else 0).astype(np.int32)
     return replace(facts, birth=birth, births=(BEFORE, OUTSIDE, *phases.names))

@@ -9,28 +9,33 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.passes import analyze
-from snapviz.errors import InputError, RunError
+from snapviz.analyze.place import Place, label_of
+from snapviz.errors import InputError, RunError, UsageError
 from snapviz.replay.snapshot import Snapshot
 from snapviz.schema import RankRecord, RunManifest, read_manifest, read_rank_record
 from snapviz.snapshot.columns import HOST_DEVICE, Columns
 
-__all__ = ["MANIFEST", "Loader", "Rank", "RankFailure", "Run", "load_run"]
+__all__ = ["MANIFEST", "AnyPath", "Loader", "Rank", "RankFailure", "Run", "load_run"]
 
 MANIFEST = "run.json"
 
 _RANK_FILE = re.compile(r"rank(\d+)\.(?:pickle|pkl)(?:\.(?:gz|xz|zst))?")
-_SNAPSHOT_FILE = re.compile(r".*\.(?:pickle|pkl|p)(?:\.(?:gz|xz|zst))?")
-_RANK_IN_NAME = re.compile(r"(?:.*[^A-Za-z])?rank[-_ ]?(\d+)(?!\d).*", re.IGNORECASE)
-_TRAILING_NUMBER = re.compile(r".*?(\d+)(?:\.(?:pickle|pkl|p))(?:\.(?:gz|xz|zst))?")
+# a name may hold anything, a line end too: a rank must not be left out for it
+_SNAPSHOT_FILE = re.compile(r".*\.(?:pickle|pkl|p)(?:\.(?:gz|xz|zst))?", re.DOTALL)
+_RANK_IN_NAME = re.compile(r"(?:.*[^A-Za-z])?rank[-_ ]?(\d+)(?!\d).*", re.IGNORECASE | re.DOTALL)
+_TRAILING_NUMBER = re.compile(r".*?(\d+)(?:\.(?:pickle|pkl|p))(?:\.(?:gz|xz|zst))?", re.DOTALL)
+
+_MISSING_NAMED = 16
+"""Missing ranks that are named one by one; the others are counted."""
+
+AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 Loader = Callable[[str], Snapshot]
 """Path → ``Snapshot``. Raises ``SnapshotError``."""
@@ -38,11 +43,12 @@ Loader = Callable[[str], Snapshot]
 
 @dataclass(frozen=True)
 class RankFailure:
-    """A rank that could not be read, or has no file."""
+    """A rank that could not be read, or has no file; or several, where ``ranks`` is not 1."""
 
     rank: int | None
     source: str
     message: str
+    ranks: int = 1
 
 
 @dataclass
@@ -66,8 +72,11 @@ class Rank:
     def facts(self, progress: Callable[[str], None] | None = None) -> Facts:
         """What the passes say of it; worked out at the first call."""
         if self._facts is None:
-            replay = self.snapshot.replay(self.device, progress)
-            facts = analyze(self.rank, self.columns, replay, self.record, self.world_size)
+            try:
+                replay = self.snapshot.replay(self.device, progress)
+                facts = analyze(self.rank, self.columns, replay, self.record, self.world_size)
+            except MemoryError:
+                raise RunError(f"{self.source}: rank {self.rank} needs more memory than there is") from None
             self._facts = facts.noting(*self.notes)
         return self._facts
 
@@ -96,16 +105,19 @@ class Run:
         return bool(self.ranks) and all(rank.record is not None for rank in self.ranks)
 
     def rank(self, number: int) -> Rank:
-        """One rank by number. Raises ``RunError`` naming those there are."""
+        """One rank by number. Raises ``RunError`` with why it could not be read, or naming those there are."""
         for rank in self.ranks:
             if rank.rank == number:
                 return rank
+        for failure in self.failures:
+            if failure.rank == number:
+                raise RunError(f"{self.name}: rank {number} could not be read: {failure.message}")
         known = ", ".join(str(r.rank) for r in self.ranks) or "none"
         raise RunError(f"{self.name}: no rank {number} could be read (there is: {known})")
 
 
 def load_run(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     cache: bool = True,
     progress: Callable[..., None] | None = None,
     *,
@@ -113,16 +125,33 @@ def load_run(
 ) -> Run:
     """The run at a path: a run directory, a folder of snapshots, or one snapshot file.
 
-    Raises ``InputError`` where the path does not exist, is one unreadable file, or holds no snapshot.
+    Raises ``InputError`` where the path does not exist, is one unreadable file, or holds no snapshot;
+    ``UsageError`` for what is no path.
     """
-    place = _Place(os.fspath(path))
+    place = Place(_path_text(path))
     load = loader or _default_loader(cache, progress)
-    if not place.is_folder():
-        return _run_of_file(place, load)
-    names = place.names()
-    if MANIFEST in names:
-        return _run_of_directory(place, names, load)
-    return _run_of_folder(place, names, load)
+    try:
+        if not place.is_folder():
+            return _run_of_file(place, load)
+        names = place.names()
+        if MANIFEST in names:
+            return _run_of_directory(place, names, load)
+        return _run_of_folder(place, names, load)
+    except MemoryError:
+        raise RunError(f"{place.label}: {_NO_MEMORY}") from None
+
+
+_NO_MEMORY = "reading it needs more memory than there is"
+
+
+def _path_text(path: AnyPath) -> str:
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise UsageError(f"a run is read from a path, not from a {type(path).__name__}") from None
+    if not text:
+        raise UsageError("an empty path names no run")
+    return text
 
 
 def _default_loader(cache: bool, progress: Callable[..., None] | None) -> Loader:
@@ -130,61 +159,10 @@ def _default_loader(cache: bool, progress: Callable[..., None] | None) -> Loader
 
     def load(path: str) -> Snapshot:
         if progress is not None:
-            progress(f"reading {path}")
+            progress(f"reading {label_of(path)}")
         return load_snapshot(path, cache=cache, progress=progress)
 
     return load
-
-
-class _Place:
-    """A path, local or remote, and the four things that are asked of it."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path.rstrip("/") or path
-        self._fs: Any = None
-        if "://" in path:
-            # only here: fsspec takes longer to import than a small diff takes to make
-            from fsspec.core import url_to_fs
-
-            try:
-                self._fs, self._inner = url_to_fs(self.path)
-            except (ImportError, ValueError) as error:
-                raise RunError(f"{path}: {error}") from None
-
-    @property
-    def name(self) -> str:
-        """The last part of the path: a run's name where no manifest gives one."""
-        return (PurePosixPath(self.path) if self._fs else Path(self.path).absolute()).name or self.path
-
-    def is_folder(self) -> bool:
-        """Whether it holds files. Raises ``RunError`` where a store cannot be asked."""
-        try:
-            return bool(self._fs.isdir(self._inner)) if self._fs else Path(self.path).is_dir()
-        except Exception as error:
-            raise RunError(f"{self.path}: {error}") from None
-
-    def names(self) -> list[str]:
-        """File names in it, sorted. Raises ``RunError``."""
-        try:
-            if self._fs:
-                return sorted(PurePosixPath(name).name for name in self._fs.ls(self._inner, detail=False))
-            return sorted(path.name for path in Path(self.path).iterdir())
-        except OSError as error:
-            raise RunError(f"{self.path}: {error.strerror or error}") from None
-
-    def join(self, name: str) -> str:
-        """The path of a file in it."""
-        return f"{self.path}/{name}" if self._fs else str(Path(self.path) / name)
-
-    def read(self, name: str) -> bytes:
-        """The bytes of a small file in it. Raises ``RunError``."""
-        try:
-            if self._fs:
-                content: bytes = self._fs.cat_file(f"{self._inner}/{name}")
-                return content
-            return Path(self.join(name)).read_bytes()
-        except OSError as error:
-            raise RunError(f"{self.join(name)}: {error.strerror or error}") from None
 
 
 def _shown(text: str) -> str:
@@ -193,25 +171,25 @@ def _shown(text: str) -> str:
 
 
 def _stem(name: str) -> str:
-    return re.sub(r"\.(?:pickle|pkl|p|json|html)?(?:\.?(?:gz|xz|zst))?$", "", name) or name
+    return re.sub(r"\.(?:pickle|pkl|p|json|html)?(?:\.?(?:gz|xz|zst))?\Z", "", name) or name
 
 
 # ------------------------------------------------------------------ one file
 
 
-def _run_of_file(place: _Place, load: Loader) -> Run:
+def _run_of_file(place: Place, load: Loader) -> Run:
     snapshot = load(place.path)
     devices = _devices(snapshot.columns)
     named = _RANK_IN_NAME.fullmatch(place.name)
     # a number at the end of a lone file's name may count anything; one of several devices is another's
     numbers = (int(named[1]),) if named and len(devices) == 1 else devices
-    ranks = tuple(Rank(n, device, _shown(place.path), snapshot) for n, device in zip(numbers, devices, strict=True))
+    ranks = tuple(Rank(n, device, _shown(place.label), snapshot) for n, device in zip(numbers, devices, strict=True))
     if not ranks:
-        raise RunError(f"{place.path}: the snapshot holds no device with events or segments")
+        raise RunError(f"{place.label}: the snapshot holds no device with events or segments")
     notes = _host_note(snapshot.columns, "")
     if len(ranks) > 1:
         notes += (f"the file holds {len(ranks)} devices: each is taken for the rank of its number",)
-    return Run(_shown(_stem(place.name)), _shown(place.path), None, ranks, notes=notes)
+    return Run(_shown(_stem(place.name)), _shown(place.label), None, ranks, notes=notes)
 
 
 def _devices(columns: Columns) -> tuple[int, ...]:
@@ -242,7 +220,7 @@ def _rank_of_file(number: int, path: str, load: Loader, record: RankRecord | Non
     elif devices:
         device = max(devices, key=lambda d: _weight(snapshot.columns, d))
     else:
-        raise RunError(f"{path}: the snapshot holds no device with events or segments")
+        raise RunError(f"{label_of(path)}: the snapshot holds no device with events or segments")
     others = [d for d in devices if d != device]
     notes = _host_note(snapshot.columns, f"rank {number}: ")
     if others:
@@ -250,13 +228,13 @@ def _rank_of_file(number: int, path: str, load: Loader, record: RankRecord | Non
         also = f"its file also has device {', '.join(map(str, others))} ({held:,} bytes reserved), which is left out"
         notes += (f"rank {number} is device {device}; {also}",)
     world = record.world_size if record else None
-    return Rank(number, device, _shown(path), snapshot, record, world, notes)
+    return Rank(number, device, _shown(label_of(path)), snapshot, record, world, notes)
 
 
 # ------------------------------------------------------------------ a run directory
 
 
-def _run_of_directory(place: _Place, names: list[str], load: Loader) -> Run:
+def _run_of_directory(place: Place, names: list[str], load: Loader) -> Run:
     manifest = read_manifest(place.read(MANIFEST), place.join(MANIFEST))
     files: dict[int, list[str]] = {}
     for name in names:
@@ -266,24 +244,33 @@ def _run_of_directory(place: _Place, names: list[str], load: Loader) -> Run:
     for number, candidates in sorted(files.items()):
         try:
             ranks.append(_recorded_rank(place, number, candidates, names, load, manifest))
-        except (InputError, OSError) as error:
+        except (InputError, OSError, MemoryError) as error:
             failures.append(RankFailure(number, _shown(candidates[0]), _words(error)))
-    meant = manifest.recorded_ranks
-    if meant is None and manifest.world_size is not None:
-        meant = tuple(range(manifest.world_size))
-    failures += [
-        RankFailure(number, f"rank{number:05d}.pickle", "missing: it was to be recorded")
-        for number in meant or ()
-        if number not in files
-    ]
+    failures += _missing(manifest, files)
     if not files:
-        raise RunError(f"{place.path}: a run directory without a snapshot (rank00000.pickle and so on)")
-    failures.sort(key=lambda failure: -1 if failure.rank is None else failure.rank)
-    return Run(manifest.name, _shown(place.path), manifest, tuple(ranks), tuple(failures), _unrecorded(ranks))
+        raise RunError(f"{place.label}: a run directory without a snapshot (rank00000.pickle and so on)")
+    failures.sort(key=lambda failure: (failure.rank is None, failure.rank or 0))
+    return Run(manifest.name, _shown(place.label), manifest, tuple(ranks), tuple(failures), _unrecorded(ranks))
+
+
+def _missing(manifest: RunManifest, files: Collection[int]) -> list[RankFailure]:
+    """The ranks that were meant to be recorded and have no file: the first by name, the others in one sum."""
+    recorded = manifest.recorded_ranks
+    meant = range(manifest.world_size or 0) if recorded is None else recorded
+    missing = sorted({number for number in meant if number not in files})
+    named = [
+        RankFailure(number, f"rank{number:05d}.pickle", "missing: it was to be recorded")
+        for number in missing[:_MISSING_NAMED]
+    ]
+    more = len(missing) - len(named)
+    if more:
+        words = f"{more:,} more rank{'s are' if more > 1 else ' is'} missing, the last of them {missing[-1]}"
+        named.append(RankFailure(None, "", words, more))
+    return named
 
 
 def _recorded_rank(
-    place: _Place, number: int, candidates: list[str], names: list[str], load: Loader, manifest: RunManifest
+    place: Place, number: int, candidates: list[str], names: list[str], load: Loader, manifest: RunManifest
 ) -> Rank:
     if len(candidates) > 1:
         raise RunError(f"several files claim to be rank {number}: {', '.join(candidates)}")
@@ -304,30 +291,32 @@ def _unrecorded(ranks: list[Rank]) -> tuple[str, ...]:
 
 
 def _words(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return _NO_MEMORY
     return _shown((error.strerror or str(error)) if isinstance(error, OSError) else str(error))
 
 
 # ------------------------------------------------------------------ a folder of snapshots
 
 
-def _run_of_folder(place: _Place, names: list[str], load: Loader) -> Run:
+def _run_of_folder(place: Place, names: list[str], load: Loader) -> Run:
     files = [name for name in names if _SNAPSHOT_FILE.fullmatch(name)]
     if not files:
-        raise RunError(f"{place.path}: neither {MANIFEST} nor a snapshot file (.pickle, .pkl; .gz, .xz, .zst) in it")
+        raise RunError(f"{place.label}: neither {MANIFEST} nor a snapshot file (.pickle, .pkl; .gz, .xz, .zst) in it")
     numbers, how = _numbers(files)
     ranks, failures = [], []
     for index, name in enumerate(files):
         number = numbers[name] if numbers else index
         try:
             ranks.append(_rank_of_file(number, place.join(name), load, None))
-        except (InputError, OSError) as error:
+        except (InputError, OSError, MemoryError) as error:
             failures.append(RankFailure(number if numbers else None, _shown(name), _words(error)))
     if not numbers and (by_device := [rank.device for rank in ranks]) and len(set(by_device)) == len(by_device):
         how = "ranks are taken from the devices in the files"
         for rank in ranks:
             rank.rank = rank.device
     ranks.sort(key=lambda rank: rank.rank)
-    return Run(_shown(place.name), _shown(place.path), None, tuple(ranks), tuple(failures), (how,))
+    return Run(_shown(place.name), _shown(place.label), None, tuple(ranks), tuple(failures), (how,))
 
 
 def _numbers(files: list[str]) -> tuple[dict[str, int], str]:

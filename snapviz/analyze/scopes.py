@@ -4,7 +4,8 @@ Legend: N annotations, P scopes.
 
 Annotations carry no thread and no nesting: START and END are paired by name, innermost first, a
 START that never ends lasts until the recording does, an END that never began is left out, and what
-lies inside what follows from the times. Facts: torch/profiler, ``ProfilerStep#N``;
+lies inside what follows from the times. A file can hold anything under these keys: names are cut, times
+clamped, and what is nested too deep is no phase. Facts: torch/profiler, ``ProfilerStep#N``;
 torch/optim/optimizer.py, ``Optimizer.step#NAME.step`` (2.11).
 """
 
@@ -14,11 +15,25 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
+import numpy as np
+
 from snapviz.snapshot.columns import ABSENT, Columns
 
-__all__ = ["Scope", "find_scopes", "left_out", "phase_scopes", "step_scopes"]
+__all__ = ["DEEPEST", "Scope", "find_scopes", "left_out", "phase_scopes", "step_scopes"]
 
 _START, _END = 0, 1
+
+DEEPEST = 8
+"""Parts of a phase's name below its step. What a person opens nests less; what never ends nests without end."""
+
+_LONGEST_NAME = 200
+"""Bytes of a scope's name that are kept: many scopes can share one string of a megabyte."""
+
+_LONGEST_PHASE = 500
+"""Characters of a phase's name, all its parts together."""
+
+_LATEST_US = 1 << 62
+"""Times beyond it are held at it, so that a microsecond more still fits int64; 2**62 µs are 146,000 years."""
 
 _NOT_PHASES = (
     "FSDP::",
@@ -58,23 +73,28 @@ def find_scopes(columns: Columns, device: int, first_us: int, last_us: int) -> t
     Those that ended before ``first_us`` are left out.
     """
     table = columns.annotations
+    last_us = min(last_us, _LATEST_US)
+    names = {name: columns.strings.text(name, _LONGEST_NAME) for name in np.unique(table.name).tolist()}
     opened: dict[int, list[int]] = defaultdict(list)
     scopes: list[Scope] = []
     unpaired = 0
     for name, stage, where, time in zip(
         table.name.tolist(), table.stage.tolist(), table.device.tolist(), table.time_us.tolist(), strict=True
     ):
-        if where not in (device, ABSENT) or time == ABSENT:
+        # ABSENT is -1, and no time is before 1970
+        if where not in (device, ABSENT) or time < 0:
             continue
+        at = min(time, _LATEST_US)
         if stage == _START:
-            opened[name].append(time)
+            opened[name].append(at)
         elif stage == _END and opened[name]:
-            scopes.append(Scope(columns.strings.text(name), opened[name].pop(), time))
+            start = opened[name].pop()
+            scopes.append(Scope(names[name], start, max(start, at)))
         else:
             unpaired += 1
     for name, starts in opened.items():
         unpaired += len(starts)
-        scopes += [Scope(columns.strings.text(name), start, max(start, last_us), False) for start in starts]
+        scopes += [Scope(names[name], start, max(start, last_us), False) for start in starts]
     seen = [scope for scope in scopes if scope.stop_us >= first_us]
     return sorted(seen, key=lambda s: (s.start_us, -s.stop_us)), unpaired
 
@@ -123,22 +143,37 @@ def _group_ends(optimizer: list[Scope]) -> list[int]:
     return ends
 
 
-def phase_scopes(scopes: list[Scope], steps: list[Scope]) -> list[Scope]:
-    """Steps and user scopes under their phase names: each scope inside the innermost that holds it."""
+def phase_scopes(scopes: list[Scope], steps: list[Scope]) -> tuple[list[Scope], int]:
+    """Steps and user scopes under their phase names: each scope inside the innermost that holds it.
+
+    Also how many scopes are left out, because they lie more than ``DEEPEST`` deep or their name would
+    grow too long.
+    """
     out = left_out(scopes)
     kept = [s for s in scopes if s.name not in out and not _PROFILER_STEP.fullmatch(s.name)]
     # at equal times a step holds the scope, not the other way round
     entries = [(s.start_us, -s.stop_us, 0, s) for s in steps] + [(s.start_us, -s.stop_us, 1, s) for s in kept]
     named: list[Scope] = []
-    holders: list[Scope] = []
+    # each with its depth: a step begins its name anew, wherever it lies
+    holders: list[tuple[Scope, int]] = []
+    deeper = 0
     for _, _, own, scope in sorted(entries, key=lambda entry: entry[:3]):
-        while holders and not (holders[-1].start_us <= scope.start_us and scope.stop_us <= holders[-1].stop_us):
+        while holders and not _holds(holders[-1][0], scope):
             holders.pop()
-        prefix = f"{holders[-1].name}/" if own and holders else ""
-        phase = Scope(prefix + _component(scope.name), scope.start_us, scope.stop_us) if own else scope
+        holder, depth = holders[-1] if own and holders else (None, 0)
+        name = scope.name if not own else (f"{holder.name}/" if holder else "") + _component(scope.name)
+        if depth >= DEEPEST or len(name) > _LONGEST_PHASE:
+            deeper += 1
+            continue
+        phase = Scope(name, scope.start_us, scope.stop_us)
         named.append(phase)
-        holders.append(phase)
-    return named
+        # a step is the level above the first
+        holders.append((phase, depth + 1 if own else 0))
+    return named, deeper
+
+
+def _holds(outer: Scope, inner: Scope) -> bool:
+    return outer.start_us <= inner.start_us and inner.stop_us <= outer.stop_us
 
 
 def _component(name: str) -> str:

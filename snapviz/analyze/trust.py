@@ -24,7 +24,7 @@ Bool = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
 
 _MOST = 8
-"""Disagreements told one by one: a systematic one would fill the screen."""
+"""Disagreements, and phases that began too early, told one by one: a systematic one would fill the screen."""
 
 _ENDS_WITH_EVENT = ("estimated-blocks", "checkpoint")
 """Findings that say nothing of the curves from ``Replay.estimated_until`` on."""
@@ -123,10 +123,13 @@ def _truncation(facts: Facts, told: Sequence[TorchCounters | None]) -> Iterator[
         yield "the recording begins in the middle: peaks are those of the recording, not of the run"
     if phases.source == "none":
         return
-    for name, counters, whole in zip(phases.names, told, phases.whole, strict=True):
-        if not whole:
-            what = "its peak may have been higher" if counters is None else _in_words(counters)
-            yield f"phase {name} began before the first event that is left: {what}"
+    lost = np.flatnonzero(~phases.whole).tolist()
+    for index in lost[:_MOST]:
+        counters = told[index]
+        what = "its peak may have been higher" if counters is None else _in_words(counters)
+        yield f"phase {phases.names[index]} began before the first event that is left: {what}"
+    if len(lost) > _MOST:
+        yield f"{len(lost) - _MOST:,} more phases began before the first event that is left"
 
 
 def _in_words(counters: TorchCounters) -> str:

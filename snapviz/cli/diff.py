@@ -21,8 +21,8 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``snapviz diff``."""
-    parser.add_argument("base", metavar="BASE", help="what HEAD is compared with")
-    parser.add_argument("head", metavar="HEAD", help="the run that is judged")
+    parser.add_argument("base", metavar="BASE", type=options.path_text, help="what HEAD is compared with")
+    parser.add_argument("head", metavar="HEAD", type=options.path_text, help="the run that is judged")
     parser.add_argument(
         "--at",
         action="append",

@@ -18,7 +18,8 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``snapviz info``."""
-    parser.add_argument("path", metavar="PATH", help="a run directory, a snapshot file, or a folder of them")
+    what = "a run directory, a snapshot file, or a folder of them"
+    parser.add_argument("path", metavar="PATH", type=options.path_text, help=what)
     options.add_reading_arguments(parser)
     options.add_output_arguments(parser)
 

@@ -13,9 +13,13 @@ import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
-from snapviz.cli import diff, info
+from snapviz.cli import diff, info, output
 from snapviz.errors import SnapvizError
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 __all__ = ["build_parser", "main"]
 
@@ -34,7 +38,7 @@ _BROKEN_PIPE = 141
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    parser = argparse.ArgumentParser(prog="snapviz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = _Parser(prog="snapviz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--version", action=_Version, help="show the version and stop")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for module in COMMANDS:
@@ -51,6 +55,21 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Parser(argparse.ArgumentParser):
+    """Of commands too: argparse makes them of the same class."""
+
+    def error(self, message: str) -> NoReturn:
+        """Usage and what is wrong, on stderr or nowhere: argparse would take stdout where it is closed."""
+        if sys.stderr is None:
+            raise SystemExit(2)
+        super().error(_printable(message))
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Help, on stdout, and an error where it does not arrive: argparse says nothing of that."""
+        with output.stdout() as stream:
+            (file or stream).write(self.format_help())
+
+
 class _Version(argparse.Action):
     def __init__(self, option_strings: Sequence[str], dest: str, **rest: object) -> None:
         super().__init__(option_strings, dest, nargs=0, help=str(rest.get("help", "")))
@@ -58,7 +77,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from snapviz import __version__
 
-        print(f"snapviz {__version__}")
+        with output.stdout() as stream:
+            print(f"snapviz {__version__}", file=stream)
         parser.exit()
 
 
@@ -68,7 +88,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     A bare traceback would exit with 1, which a CI job reads as a regression.
     """
     with _no_collector():
-        return _run(argv)
+        code = _run(argv)
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except (OSError, ValueError):  # nobody can be told, and the code still counts
+        output.let_go(sys.stderr)
+    return code
 
 
 @contextlib.contextmanager
@@ -90,47 +116,50 @@ def _run(argv: Sequence[str] | None) -> int:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, ValueError):
                 stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-        args = build_parser().parse_args(argv)
+        args = _parsed(argv)
+        if isinstance(args, int):
+            return args
         show = show or args.traceback
         code: int = args.run(args)
-        sys.stdout.flush()
         return code
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else int(bool(stop.code)) * 2
     except KeyboardInterrupt:
         return _say("interrupted", _INTERRUPTED)
     except BrokenPipeError:
-        return _pipe_closed()
-    except SnapvizError as error:
-        return _say(f"error: {_printable(str(error))}", error.exit_code)
+        output.let_go(sys.stdout)
+        return _BROKEN_PIPE
+    except (SnapvizError, MemoryError) as error:
+        text = str(error) if isinstance(error, SnapvizError) else "there is not enough memory for this"
+        return _say(f"error: {_printable(text)}", SnapvizError.exit_code)
     except BaseException as error:
         return _internal(error, show)
 
 
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace | int:
+    """The arguments, or the exit code where all is said: help, the version, or what is wrong with them."""
+    try:
+        return build_parser().parse_args(argv)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2 * bool(stop.code)
+
+
 def _internal(error: BaseException, show: bool) -> int:
-    if show:
+    if show and sys.stderr is not None:
         import traceback
 
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             traceback.print_exception(error)
     text = f"internal error: {type(error).__name__}: {_printable(str(error))}"
     return _say(text if show else f"{text}\n(--traceback or {TRACEBACK}=1 shows where; please report it)", 3)
 
 
 def _say(text: str, code: int) -> int:
-    with contextlib.suppress(OSError):
-        print(f"snapviz: {text}", file=sys.stderr, flush=True)
+    # print would take stdout where stderr is closed
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(f"snapviz: {text}", file=sys.stderr, flush=True)
     return code
 
 
 def _printable(text: str) -> str:
-    """A message that may quote a file: no escape code of it reaches the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
-
-
-def _pipe_closed() -> int:
-    """Whoever read the output has enough: the interpreter must not complain when it flushes at exit."""
-    with contextlib.suppress(OSError, ValueError):
-        devnull = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(devnull, sys.stdout.fileno())
-    return _BROKEN_PIPE
+    """A message that may quote a file: no escape code of it reaches the terminal, and no line of its own."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -6,18 +6,17 @@ import argparse
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from snapviz.errors import OutputError
+from snapviz.cli import output
 
 if TYPE_CHECKING:
     from snapviz.report.layout import Line
     from snapviz.schema import DiffReport, InfoReport
 
-__all__ = ["add_output_arguments", "add_reading_arguments", "check_output", "whole_number", "write_report"]
+__all__ = ["add_output_arguments", "add_reading_arguments", "check_output", "path_text", "whole_number", "write_report"]
 
 _WIDTH = 100
 """Columns where there is no terminal to ask: a pipe, a file, a CI log. COLUMNS overrules it."""
@@ -25,10 +24,24 @@ _WIDTH = 100
 
 def whole_number(text: str) -> int:
     """An argument that is 0 or more."""
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
     return value
+
+
+def path_text(text: str) -> str:
+    """An argument that names a file or a folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("an empty path names nothing")
+    return text
+
+
+def _file(text: str) -> Path:
+    return Path(path_text(text))
 
 
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,51 +55,26 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     """--top, --format, -o, -f."""
     parser.add_argument("--top", type=whole_number, default=10, metavar="N", help="rows to show of each list (10)")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text for people (default), or json")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the report there instead of stdout")
+    parser.add_argument("-o", "--output", type=_file, metavar="FILE", help="write the report there instead of stdout")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE")
 
 
 def check_output(args: argparse.Namespace) -> None:
     """Raises ``OutputError`` where the report could not be written: before any work, not after it."""
-    if args.output is None:
+    if args.output is not None:
+        output.check_file(args.output, args.force)
         return
-    if args.output.is_dir():
-        raise OutputError(f"{args.output}: is a folder")
-    if args.output.exists() and not args.force:
-        raise OutputError(f"{args.output}: exists already (-f overwrites it)")
-    if not args.output.parent.is_dir():
-        raise OutputError(f"{args.output}: there is no folder {args.output.parent}")
+    with output.stdout():
+        pass
 
 
 def write_report(args: argparse.Namespace, report: DiffReport | InfoReport, lines: Callable[[int], list[Line]]) -> None:
     """Writes a report as --format and -o say. ``lines`` lays it out for a width in columns."""
-    if args.output is None:
-        _write(args, report, lines, sys.stdout)
+    if args.output is not None:
+        output.write_file(args.output, args.force, lambda stream: _write(args, report, lines, stream))
         return
-    try:
-        # beside the target and renamed: a reader never sees half a report, and a failure leaves the old
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=args.output.parent, delete=False) as stream:
-            try:
-                _write(args, report, lines, stream)
-                stream.flush()
-                _take_place(Path(stream.name), args.output, args.force)
-            except BaseException:
-                Path(stream.name).unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        raise OutputError(f"{args.output}: {error.strerror or error}") from None
-
-
-def _take_place(written: Path, target: Path, force: bool) -> None:
-    mask = os.umask(0)
-    os.umask(mask)
-    written.chmod(0o666 & ~mask)
-    if force:
-        written.replace(target)
-        return
-    # a link fails where the name exists, also where someone made it since it was checked
-    os.link(written, target)
-    written.unlink()
+    with output.stdout() as stream:
+        _write(args, report, lines, stream)
 
 
 def _write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -32,7 +33,8 @@ class Progress:
         self, quiet: bool = False, stream: IO[str] | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._quiet, self._clock = quiet, clock
-        self._stream = sys.stderr if stream is None else stream
+        # none where standard error is closed
+        self._stream: IO[str] | None = sys.stderr if stream is None else stream
         self._started, self._said = clock(), float("-inf")
         self._words, self._done, self._shown = "", "", ""
         self._status: Any = None
@@ -53,7 +55,8 @@ class Progress:
         if self._thread is not None:
             self._thread.join()
         if self._status is not None:
-            self._status.stop()
+            with contextlib.suppress(OSError, ValueError):
+                self._status.stop()
 
     def __call__(self, what: str | int, total: int = 0) -> None:
         """Words for what begins, or how far the last of them is."""
@@ -73,19 +76,25 @@ class Progress:
             now, text = self._clock(), f"{self._words}{self._done}"
             if self._quiet or self._over.is_set() or not text or now - self._started < _PATIENCE_S:
                 return
-            if self._stream.isatty():
-                self._spin(text)
-            elif text != self._shown and now - self._said >= _EVERY_S:
-                self._said, self._shown = now, text
-                self._stream.write(f"snapviz: {text}\n")
-                self._stream.flush()
+            if self._stream is not None:
+                # who cannot be told of progress gets the report all the same
+                with contextlib.suppress(OSError, ValueError):
+                    self._say(self._stream, text, now)
 
-    def _spin(self, text: str) -> None:
+    def _say(self, stream: IO[str], text: str, now: float) -> None:
+        if stream.isatty():
+            self._spin(stream, text)
+        elif text != self._shown and now - self._said >= _EVERY_S:
+            self._said, self._shown = now, text
+            stream.write(f"snapviz: {text}\n")
+            stream.flush()
+
+    def _spin(self, stream: IO[str], text: str) -> None:
         from rich.console import Console
         from rich.text import Text
 
         if self._status is None:
-            self._status = Console(file=self._stream).status(Text(text))
+            self._status = Console(file=stream).status(Text(text))
             self._status.start()
         elif text != self._shown:
             self._status.update(Text(text))

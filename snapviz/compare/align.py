@@ -51,6 +51,8 @@ def parse_at(text: str) -> At:
 
     Raises ``UsageError`` for anything else.
     """
+    if not isinstance(text, str):
+        raise UsageError(f"a point of comparison is a text such as end or phase:NAME, not a {type(text).__name__}")
     if text in ("peak", "end"):
         return At(None, text == "peak")
     if not text.startswith("phase:") or text == "phase:":

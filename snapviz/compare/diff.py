@@ -2,40 +2,54 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
 from snapviz.analyze.describe import allocator_settings, broken_ranks, known, summary_of
-from snapviz.analyze.run import Run, load_run
+from snapviz.analyze.run import AnyPath, RankFailure, Run, load_run
 from snapviz.compare.align import DEFAULT_POINTS, At, align_ranks, parse_at
 from snapviz.compare.notes import caveats_of, notes_of
 from snapviz.compare.rank import RankDiff
-from snapviz.compare.verdict import verdict
-from snapviz.errors import UsageError
+from snapviz.compare.verdict import told_apart, verdict
+from snapviz.errors import RunError, UsageError
 from snapviz.schema import DIFF_VERSION, BrokenRank, DiffReport, EnvironmentChange, Point
 
 __all__ = ["diff"]
 
+_NAMED = 60
+"""Phases that a message names."""
+
 
 def diff(
-    base: Run | str | os.PathLike[str],
-    head: Run | str | os.PathLike[str],
-    at: Sequence[str] = DEFAULT_POINTS,
+    base: Run | AnyPath,
+    head: Run | AnyPath,
+    at: str | Sequence[str] | None = None,
     rank: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> DiffReport:
     """Compares two runs, or what is at two paths, base first.
 
-    ``at`` names the points (``end``, ``peak``, ``phase:NAME[:peak|:end]``), ``rank`` limits it to one.
+    ``at`` names the points (``end``, ``peak``, ``phase:NAME[:peak|:end]``), one or several, and none means
+    the end and the peak of the run; ``rank`` limits it to one.
     Raises ``UsageError`` for a point or a rank that neither run has, ``InputError`` for a path without a run.
     """
     base = base if isinstance(base, Run) else load_run(base, progress=progress)
     head = head if isinstance(head, Run) else load_run(head, progress=progress)
-    points = [parse_at(text) for text in dict.fromkeys(at)]
+    # sentences need two names, and a run keeps its own
+    summaries = {"base": summary_of(base), "head": summary_of(head)}
+    names = told_apart(base.name, head.name)
+    base, head = replace(base, name=names[0]), replace(head, name=names[1])
+    try:
+        report = _report(base, head, _points(at), rank, progress or (lambda text: None))
+    except MemoryError:
+        raise RunError(f"comparing {base.name} and {head.name} needs more memory than there is") from None
+    return report.model_copy(update=summaries)
+
+
+def _report(base: Run, head: Run, points: Sequence[At], rank: int | None, say: Callable[[str], None]) -> DiffReport:
     ranks = align_ranks(base, head, rank)
-    say = progress or (lambda text: None)
     compared = []
     for number, one, other in ranks.pairs:
         say(f"comparing rank {number}")
@@ -44,14 +58,15 @@ def diff(
     broken = _broken(base, head, rank)
     shown = [_point(at_point, compared) for at_point in points]
     dangling = [d for c in compared for d in c.dangling()]
+    unread = sum(failure.ranks for _, failure in broken)
     return DiffReport(
         schema_version=DIFF_VERSION,
         base=summary_of(base),
         head=summary_of(head),
-        verdict=verdict(base.name, head.name, shown, dangling, broken),
+        verdict=verdict(base.name, head.name, shown, dangling, unread),
         caveats=caveats_of(base, head, compared, points),
         notes=notes_of(base, head, ranks, compared),
-        broken=broken,
+        broken=tuple(one for one, _ in broken),
         environment=tuple(_environment(base, head)),
         unmatched_base_ranks=ranks.only_base,
         unmatched_head_ranks=ranks.only_head,
@@ -63,13 +78,20 @@ def diff(
     )
 
 
+def _points(at: str | Sequence[str] | None) -> list[At]:
+    named = [at] if isinstance(at, str) else at
+    return list(dict.fromkeys(parse_at(text) for text in named or DEFAULT_POINTS))
+
+
 def _check_points(points: Sequence[At], compared: Sequence[RankDiff]) -> None:
     """Raises ``UsageError`` for a phase that no rank of either run has."""
     stretches = [side for c in compared for side in c.stretches]
     for at in points:
         if stretches and at.phase is not None and not any(side.named(at.phase) for side in stretches):
-            known = ", ".join(dict.fromkeys(name for side in stretches for name in side.folded))
-            raise UsageError(f"--at phase:{at.phase}: no such phase in either run (there is: {known})")
+            known = list(dict.fromkeys(name for side in stretches for name in side.folded))
+            more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
+            told = ", ".join(known[:_NAMED]) + more
+            raise UsageError(f"--at phase:{at.phase}: no such phase in either run (there is: {told})")
 
 
 def _point(at: At, compared: Sequence[RankDiff]) -> Point:
@@ -78,9 +100,11 @@ def _point(at: At, compared: Sequence[RankDiff]) -> Point:
     return Point(at=at.text, title=at.title, ranks=tuple(ranks), worst_rank=-max(grown)[1] if grown else None)
 
 
-def _broken(base: Run, head: Run, only: int | None) -> tuple[BrokenRank, ...]:
-    found = [*broken_ranks(base, "base"), *broken_ranks(head, "head")]
-    return tuple(one for one in found if only is None or one.rank is None or one.rank == only)
+def _broken(base: Run, head: Run, only: int | None) -> list[tuple[BrokenRank, RankFailure]]:
+    found = [*zip(broken_ranks(base, "base"), base.failures, strict=True)]
+    found += zip(broken_ranks(head, "head"), head.failures, strict=True)
+    # where one rank is asked for, those that are missing without a name are others
+    return [both for both in found if only is None or both[0].rank == only or (both[0].rank is None and both[0].source)]
 
 
 def _environment(base: Run, head: Run) -> list[EnvironmentChange]:
@@ -90,7 +114,7 @@ def _environment(base: Run, head: Run) -> list[EnvironmentChange]:
         ("device", known(base, "device"), known(head, "device")),
         ("world size", base.world_size, head.world_size),
     ]
-    found = [pair for pair in pairs if pair[1] is not None and pair[2] is not None and pair[1] != pair[2]]
+    found = [pair for pair in pairs if pair[1] is not None and pair[2] is not None and _differ(pair[1], pair[2])]
     found += _changes("allocator", allocator_settings(base), allocator_settings(head))
     if base.manifest and head.manifest:
         found += _changes("package", dict(base.manifest.packages), dict(head.manifest.packages))
@@ -104,4 +128,9 @@ def _changes(
     if not base or not head:
         return []
     keys = sorted(base.keys() | head.keys())
-    return [(f"{kind} {key}", base.get(key), head.get(key)) for key in keys if base.get(key) != head.get(key)]
+    return [(f"{kind} {key}", base.get(key), head.get(key)) for key in keys if _differ(base.get(key), head.get(key))]
+
+
+def _differ(base: JsonValue, head: JsonValue) -> bool:
+    """Whether two values are different; NaN is what it was, however deep in a list it lies."""
+    return base != head and repr(base) != repr(head)

@@ -12,7 +12,8 @@ only may be the user's own in the other: the same code, installed.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,17 +30,27 @@ NO_STACK = 0
 _WEAK_NAMES = ("__init__.py", "__main__.py")
 """Files that are alike in name only: a common suffix of one part says nothing about them."""
 
+_DEPTH = 64
+"""Parts of a path that are compared, from its end; no real one has half as many."""
+
+_LONGEST = 500
+"""Characters of a function's or a file's name in a report; a longer one is an accident or an attack."""
+
+_INNERMOST, _OUTERMOST = 150, 50
+"""Frames of a stack in a report: a deeper one loses its middle."""
+
 
 def pair_files(base: Collection[str], head: Collection[str]) -> dict[str, str]:
     """User files of base → their counterpart in head; a file without one is left out.
 
-    Identical paths first, then by the longest common suffix of whole parts; where several are
-    equally long, in the order of the paths. Swapping the arguments inverts the result exactly.
+    Identical paths first, then by the longest common suffix of whole parts (of the last ``_DEPTH``);
+    where several are equally long, in the order of the paths. Swapping the arguments inverts the result
+    exactly.
     """
     same = set(base) & set(head)
     pairs = {path: path for path in same}
     left, right = set(base) - same, set(head) - same
-    deepest = max((path.count("/") + 1 for path in left | right), default=0)
+    deepest = min(_DEPTH, max((path.count("/") + 1 for path in left | right), default=0))
     for depth in range(deepest, 0, -1):
         here, there = _by_suffix(left, depth), _by_suffix(right, depth)
         for suffix in sorted(here.keys() & there.keys()):
@@ -54,7 +65,7 @@ def pair_files(base: Collection[str], head: Collection[str]) -> dict[str, str]:
 def _by_suffix(paths: Iterable[str], depth: int) -> dict[str, list[str]]:
     found = defaultdict(list)
     for path in sorted(paths):
-        parts = path.split("/")
+        parts = path.rsplit("/", depth)
         if len(parts) >= depth:
             found["/".join(parts[-depth:])].append(path)
     return found
@@ -65,15 +76,27 @@ def _weak_pairs(pairs: dict[str, str], left: set[str], right: set[str]) -> dict[
 
     Only where neither has a second counterpart: a choice could fall otherwise with the sides swapped.
     """
-    moved = {(_without(b, h), _without(h, b)) for b, h in pairs.items() if b != h}
-    found = [
-        (one, other)
-        for one in sorted(left)
-        for other in sorted(right)
-        if one.rpartition("/")[2] == other.rpartition("/")[2] and (_without(one, other), _without(other, one)) in moved
-    ]
+    moved: dict[str, set[str]] = defaultdict(set)
+    for b, h in pairs.items():
+        if b != h:
+            moved[_without(b, h)].add(_without(h, b))
+    found = []
+    for one in sorted(left):
+        for root in _roots(one):
+            counterparts = {to + one[len(root) :] for to in moved.get(root, ())} & right
+            found += [(one, other) for other in sorted(counterparts) if _without(one, other) == root]
     ones, others = Counter(one for one, _ in found), Counter(other for _, other in found)
     return {one: other for one, other in found if ones[one] == others[other] == 1}
+
+
+def _roots(path: str) -> Iterator[str]:
+    """What stands before each of the last parts of a path."""
+    end = len(path)
+    for _ in range(_DEPTH):
+        end = path.rfind("/", 0, max(0, end - 1)) + 1 if end else -1
+        if end < 0:
+            return
+        yield path[:end]
 
 
 def _pair_scripts(pairs: dict[str, str], base: set[str], head: set[str]) -> dict[str, str]:
@@ -162,7 +185,7 @@ class JointStacks:
             joint = self._frames.setdefault((key, function), len(self._frames))
             if joint == len(self._frame_texts):
                 text = self._texts.get(key, file) if isinstance(key, tuple) else file
-                self._frame_texts.append(f"{function} ({text})")
+                self._frame_texts.append(f"{_cut(function)} ({_cut_left(text)})")
             out[i] = joint
         return out
 
@@ -185,10 +208,35 @@ class JointStacks:
         return joint[kept], frames[kept].astype(np.int64)
 
     def texts(self, side: int, stack: int) -> tuple[str, ...]:
-        """``function (file)`` of each frame of a stack, innermost first, the same text on both sides."""
-        return tuple(self._frame_texts[i] for i in self._sequence(side, stack)[0].tolist())
+        """``function (file)`` of each frame of a stack, innermost first, the same text on both sides.
+
+        A stack of more than 200 frames has a line for those in its middle.
+        """
+        frames = self._sequence(side, stack)[0].tolist()
+        gap = f"… {len(frames) - _INNERMOST - _OUTERMOST:,} frames …"
+        return tuple(gap if i is None else self._frame_texts[i] for i in _ends(frames))
 
     def lines(self, side: int, stack: int) -> tuple[int, ...]:
-        """Line numbers for ``texts``, of this side."""
+        """Line numbers for ``texts``, of this side; -1 where there is none."""
         _, frames = self._sequence(side, stack)
-        return tuple(self._sides[side].columns.frames.line[frames].tolist())
+        lines = self._sides[side].columns.frames.line[frames].tolist()
+        return tuple(-1 if number is None else number for number in _ends(lines))
+
+
+T = TypeVar("T")
+
+
+def _ends(frames: Sequence[T]) -> list[T | None]:
+    """Innermost and outermost frames, with none between them for those left out."""
+    if len(frames) <= _INNERMOST + _OUTERMOST:
+        return [*frames]
+    return [*frames[:_INNERMOST], None, *frames[-_OUTERMOST:]]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _cut_left(text: str) -> str:
+    """Of a path the end says most."""
+    return text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapviz.compare.cause import cause_of
-from snapviz.schema import BrokenRank, Dangling, Moment, Point, RankPoint
+from snapviz.schema import Dangling, Moment, Point, RankPoint
 from snapviz.units import format_bytes
 
-__all__ = ["at_least", "figures", "grown", "is_cut", "ranks_in_words", "verdict", "worst_of"]
+__all__ = ["at_least", "figures", "grown", "is_cut", "ranks_in_words", "told_apart", "verdict", "worst_of"]
 
 
 def ranks_in_words(ranks: Sequence[int], of: int) -> str:
@@ -18,10 +18,14 @@ def ranks_in_words(ranks: Sequence[int], of: int) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
-def verdict(
-    base: str, head: str, points: Sequence[Point], dangling: Sequence[Dangling], broken: Sequence[BrokenRank]
-) -> str:
-    """The sentence. ``points`` are those that were asked for, the first decides what is said first."""
+def told_apart(base: str, head: str) -> tuple[str, str]:
+    """The names that sentences about two runs use: ``main (base)`` and ``main (head)`` where both have one."""
+    return (f"{base} (base)", f"{head} (head)") if base == head else (base, head)
+
+
+def verdict(base: str, head: str, points: Sequence[Point], dangling: Sequence[Dangling], unread: int) -> str:
+    """The sentence. ``points`` are those that were asked for, the first decides what is said first;
+    ``unread`` ranks of both runs could not be read."""
     compared = [point for point in points if point.ranks]
     if not compared:
         return f"{base} and {head} have no rank in common that could be read: nothing was compared."
@@ -38,8 +42,8 @@ def verdict(
         cause = cause_of(worst, dangling) if grown(worst) == worst.delta_bytes else ""
         text = f"{head} {_joined(list(moved.values()))}{f': {cause}' if cause else ''}."
     text += "".join(_cut(base, head, point) for point in compared)
-    if broken:
-        text += f" {len(broken)} rank{'s' if len(broken) > 1 else ''} could not be read and count for nothing here."
+    if unread:
+        text += f" {unread:,} rank{'s' if unread > 1 else ''} could not be read and count for nothing here."
     return text
 
 

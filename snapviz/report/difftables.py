@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from snapviz.compare.verdict import figures, is_cut
 from snapviz.report.layout import Column, Line, Span, clean, cut, line, render_table, width_of, wrapped
-from snapviz.report.words import change
+from snapviz.report.words import change, number
 from snapviz.schema import DiffReport, Moment, PhaseDelta, RankPoint, Trust
 from snapviz.units import format_bytes
 
@@ -20,6 +21,9 @@ _HEADING = 12
 
 _RANKS = 16
 """Rows of the table of ranks."""
+
+_PHASES = 60
+"""Rows of a table of phases, and names of those that did not change; JSON has all."""
 
 _NOTHING = Span("–", "faint")
 """Where a side has no figure, or two figures no difference that means anything."""
@@ -52,6 +56,8 @@ def _short_names(report: DiffReport) -> tuple[str, str]:
 def phase_lines(report: DiffReport, width: int) -> list[Line]:
     """Phases whose allocated peak or end changed (reserved too, where there is room), of the ranks that
     differ: all alike once, else the worst rank's. One table, or one below the other where it is narrow."""
+    if not report.phases:
+        return []
     rank, who = _rank_to_show(report)
     rows = [row for row in report.phases if row.rank == rank]
     measures = [*_MEASURES[:2], *(_MEASURES[2:] if width >= _WIDE else [])]
@@ -68,7 +74,8 @@ def phase_lines(report: DiffReport, width: int) -> list[Line]:
             if some := [row for row in changed if _changed(row, measure)]:
                 lines += [line(), *_phase_table(some, [measure], names, who, width)]
     if same := [row.phase for row in rows if row not in changed]:
-        lines += wrapped(clean(f"not changed: {', '.join(same)}"), width, "", "  ", "faint")
+        names_of_same = ", ".join(map(clean, same[:_PHASES])) + _and_more(len(same) - _PHASES)
+        lines += wrapped(f"not changed: {names_of_same}", width, "", "  ", "faint")
     return lines + _legend(changed, width)
 
 
@@ -78,8 +85,13 @@ def _legend(rows: list[PhaseDelta], width: int) -> list[Line]:
     parts = ["≥ the recording has only the end of the phase"] * ("≥ " in marks)
     parts += ["~ not exact"] * ("~ " in marks)
     if apart := [row.phase for row in rows if not row.comparable]:
-        parts.append(f"not compared, their sources differ: {', '.join(apart)}")
-    return wrapped(clean("; ".join(parts)), width, "", "  ", "faint") if parts else []
+        told = ", ".join(map(clean, apart[:_PHASES])) + _and_more(len(apart) - _PHASES)
+        parts.append(f"not compared, their sources differ: {told}")
+    return wrapped("; ".join(parts), width, "", "  ", "faint") if parts else []
+
+
+def _and_more(count: int) -> str:
+    return f" and {count:,} more" if count > 0 else ""
 
 
 def _adds(row: PhaseDelta, rows: list[PhaseDelta], measures: list[_Measure]) -> bool:
@@ -98,12 +110,18 @@ def _phase_table(
     columns = [Column(f"phase{who}", number=False)]
     for measure in measures:
         columns += [*(Column(f"{measure.heading} {name}") for name in names), Column("Δ")]
-    return render_table(columns, [_phase_row(row, measures) for row in rows], width)
+    lines = render_table(columns, [_phase_row(row, measures) for row in rows[:_PHASES]], width)
+    more = len(rows) - _PHASES
+    if more > 0:
+        phases = "phase" if more == 1 else "phases"
+        lines.append(line(Span(f"{more:,} more {phases}: --format json has them", "faint")))
+    return lines
 
 
 def _rank_to_show(report: DiffReport) -> tuple[int, str]:
     ranks = list(dict.fromkeys(row.rank for row in report.phases))
-    first = next((p.worst_rank for p in report.points if p.worst_rank is not None), ranks[0])
+    first = next((p.worst_rank for p in report.points if p.worst_rank in ranks), ranks[0])
+    assert first is not None
     tables = [[row.model_copy(update={"rank": 0}) for row in report.phases if row.rank == rank] for rank in ranks]
     if len(ranks) == 1:
         return first, ""
@@ -213,18 +231,29 @@ def metric_lines(report: DiffReport, width: int) -> list[Line]:
     if not names:
         return []
     rows = [
-        [Span(clean(name)), Span(_number(base[name])), Span(_number(head[name])), _percent(base[name], head[name])]
+        [Span(clean(name)), Span(number(base[name])), Span(number(head[name])), _percent(base[name], head[name])]
         for name in names
     ]
     columns = [Column("", number=False), *(Column(name) for name in _short_names(report)), Column("")]
     return [line(), *render_table(columns, rows, width)]
 
 
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if abs(value) >= 100 else f"{value:.4g}"
-
-
 def _percent(base: float, head: float) -> Span:
-    if base == head:
+    if base == head or (_is_nan(base) and _is_nan(head)):
         return Span("")
-    return Span(f"{(head - base) / abs(base):+.1%}" if base else "from 0")
+    if not base:
+        return Span("from 0")
+    try:
+        ratio = (head - base) / abs(base)
+    except OverflowError:
+        ratio = math.inf
+    if not math.isfinite(ratio):
+        return _NOTHING
+    return Span(f"{ratio:+.1%}" if abs(ratio) < _MANY_TIMES else f"×{head / base:.3g}")
+
+
+_MANY_TIMES = 1000
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from snapviz.compare.verdict import told_apart
 from snapviz.report.difftables import environment_lines, metric_lines, phase_lines, rank_lines
 from snapviz.report.layout import Line, Span, clean, line, wrapped
 from snapviz.report.rows import row_lines
-from snapviz.report.words import block_counts, fold_names, plural
+from snapviz.report.words import block_counts, broken_in_words, fold_names, plural
 from snapviz.schema import Dangling, DiffReport, DiffRow, Point, RankPoint, Suspect
 from snapviz.units import format_bytes, format_exact
 
@@ -26,11 +27,10 @@ def diff_lines(report: DiffReport, width: int = 100, top: int = 10) -> list[Line
     width = max(60, width)
     lines = _header(report, width)
     lines += _warnings(report, width)
-    if report.phases:
-        lines += phase_lines(report, width)
-        lines += rank_lines(report, width)
-        lines += _why(report, width, top)
-        lines += _saving(report, width)
+    lines += phase_lines(report, width)
+    lines += rank_lines(report, width)
+    lines += _why(report, width, top)
+    lines += _saving(report, width)
     lines += _lasting(report, width)
     lines += _suspects(report, width)
     lines += metric_lines(report, width)
@@ -38,12 +38,17 @@ def diff_lines(report: DiffReport, width: int = 100, top: int = 10) -> list[Line
 
 
 def _header(report: DiffReport, width: int) -> list[Line]:
-    names = f"{clean(report.base.name)} → {clean(report.head.name)}"
+    names = " → ".join(_names(report))
     facts = " · ".join(_shared_facts(report))
     first = [line(Span(names, "strong"), "   ", Span(facts, "faint"))]
     if len(names) + len(facts) + 3 > width:
         first = [*wrapped(names, width, style="strong"), *wrapped(facts, width, style="faint")]
     return [*first, *wrapped(clean(report.verdict), width), *environment_lines(report, width)]
+
+
+def _names(report: DiffReport) -> tuple[str, str]:
+    base, head = told_apart(report.base.name, report.head.name)
+    return clean(base), clean(head)
 
 
 def _shared_facts(report: DiffReport) -> Iterator[str]:
@@ -60,20 +65,20 @@ def _shared_facts(report: DiffReport) -> Iterator[str]:
         yield f"torch {clean(head.torch)}"
     if head.device and head.device == base.device:
         yield clean(head.device)
-    for run in (base, head):
+    for name, run in zip(_names(report), (base, head), strict=True):
         if run.git is not None:
             dirty = ", dirty" if run.git.dirty else ""
-            yield clean(f"{run.name} at {run.git.commit[:7]}{dirty}")
+            yield f"{name} at {clean(run.git.commit[:7])}{dirty}"
 
 
 def _warnings(report: DiffReport, width: int) -> list[Line]:
     """Above every table: what could not be read, what is not exact (all of it), and what else to know."""
     lines: list[Line] = []
+    base, head = _names(report)
     for broken in report.broken:
-        run = report.base.name if broken.run == "base" else report.head.name
-        which = f"rank {broken.rank}" if broken.rank is not None else "a rank"
-        text = f"{run}: {which} is not in these numbers: {broken.message}"
-        lines += _bullet(clean(text), width, "warning")
+        which = f"{broken_in_words(broken)} is not in these numbers: " if broken.source else ""
+        text = f"{base if broken.run == 'base' else head}: {clean(f'{which}{broken.message}')}"
+        lines += _bullet(text, width, "warning")
     for note in (*report.caveats, *report.notes[:_NOTES]):
         lines += _bullet(clean(note), width, "")
     if len(report.notes) > _NOTES:
@@ -154,7 +159,7 @@ def _worst(point: Point) -> RankPoint | None:
 
 def _saving(report: DiffReport, width: int) -> list[Line]:
     lines: list[Line] = []
-    base, head = clean(report.base.name), clean(report.head.name)
+    base, head = _names(report)
     for point in report.points:
         rank = _worst(point)
         if rank is None or rank.base_total_bytes is None or _is_partial(point, rank.rank):
@@ -180,7 +185,8 @@ def _lasting(report: DiffReport, width: int) -> list[Line]:
         lines += _dangling_line(f"rank {rank}: dangling in both runs", both, width)
         for phase in dict.fromkeys(d.gone_in for d in late):
             some = [d for d in late if d.gone_in == phase]
-            lines += _dangling_line(f"rank {rank}: in {report.head.name} released late, in {phase}", some, width)
+            what = f"rank {rank}: in {_names(report)[1]} released late, in {phase}"
+            lines += _dangling_line(what, some, width)
     return [line(), *lines] if lines else []
 
 
@@ -197,9 +203,10 @@ def _suspects(report: DiffReport, width: int) -> list[Line]:
     lines: list[Line] = []
     of = {side: [s for s in report.suspects if s.run == side] for side in ("base", "head")}
     keys = {side: {_suspect_key(s) for s in found} for side, found in of.items()}
-    for side, other, run in (("base", "head", report.base), ("head", "base", report.head)):
+    base, head = _names(report)
+    for side, other, name in (("base", "head", base), ("head", "base", head)):
         if found := [s for s in of[side] if _suspect_key(s) not in keys[other]]:
-            title = f"suspects in {clean(run.name)} (no record says what they are: none is certain)"
+            title = f"suspects in {name} (no record says what they are: none is certain)"
             lines += [line(), *wrapped(title, width, style="strong"), *suspect_lines(found, width)]
     if both := [s for s in of["head"] if _suspect_key(s) in keys["base"]]:
         total = format_bytes(sum(s.block_bytes for s in both))

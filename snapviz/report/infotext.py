@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from snapviz.report.difftext import suspect_lines
 from snapviz.report.layout import Column, Line, Span, clean, cut_left, line, pad, render_table, width_of, wrapped
-from snapviz.report.words import change, fold_names, frames_in_words, plural
+from snapviz.report.words import broken_in_words, change, fold_names, frames_in_words, number, plural
 from snapviz.schema import Dangling, InfoReport, LiveRow, PhaseInfo, RankInfo
 from snapviz.units import format_bytes, format_exact, format_us
 
@@ -15,6 +15,8 @@ __all__ = ["info_lines"]
 _RANKS = 4
 """Different ranks told in full; --rank tells of any other."""
 _WIDE = 110
+_PHASES = 60
+"""Rows of a table of phases; JSON has all."""
 _IGNORED = 6
 _MEASURES = ("requested", "allocated", "active", "reserved")
 
@@ -24,8 +26,8 @@ def info_lines(report: InfoReport, width: int = 100, top: int = 10) -> list[Line
     width = max(60, width)
     lines = _header(report, width)
     for broken in report.broken:
-        which = f"rank {broken.rank}" if broken.rank is not None else "a rank"
-        lines += wrapped(clean(f"{which} could not be read: {broken.message}"), width, "! ", "  ", "warning")
+        which = f"{broken_in_words(broken)} could not be read: " if broken.source else ""
+        lines += wrapped(clean(f"{which}{broken.message}"), width, "! ", "  ", "warning")
     for note in report.notes:
         lines += wrapped(clean(note), width, "~ ", "  ")
     if len(report.ranks) > 1:
@@ -57,7 +59,7 @@ def _header(report: InfoReport, width: int) -> list[Line]:
         facts[-1] += f" of {run.world_size}"
     facts += [f"torch {run.torch}"] * bool(run.torch) + [run.device or ""] * bool(run.device)
     facts += [f"commit {run.git.commit[:7]}{', dirty' if run.git.dirty else ''}"] if run.git else []
-    facts += [f"{name} {value:,}" for name, value in run.metrics.items()]
+    facts += [f"{name} {number(value)}" for name, value in run.metrics.items()]
     told = clean(" · ".join(facts))
     name = clean(run.name)
     if width_of(name) + width_of(told) + 3 <= width:
@@ -143,8 +145,11 @@ def _phase_lines(rank: RankInfo, width: int) -> list[Line]:
             continue
         columns = [Column(f"{field}, by phase", number=False), *(Column(measure) for measure in _MEASURES)]
         columns += [Column("allocated grew")] if field == "end" else []
-        rows = [_phase_row(phase, field) for phase in phases]
+        rows = [_phase_row(phase, field) for phase in phases[:_PHASES]]
         lines += [line(), *render_table(columns, rows, width)]
+        if len(phases) > _PHASES:
+            more = plural(len(phases) - _PHASES, "more phase")
+            lines.append(line(Span(f"{more}: --format json has them", "faint")))
     return lines
 
 

@@ -6,9 +6,20 @@ import re
 from collections.abc import Sequence
 
 from snapviz.report.layout import Span, clean, cut, width_of
+from snapviz.schema import BrokenRank
 from snapviz.units import format_bytes
 
-__all__ = ["arrow", "block_counts", "change", "fold_names", "frames_in_words", "plural", "signed"]
+__all__ = [
+    "arrow",
+    "block_counts",
+    "broken_in_words",
+    "change",
+    "fold_names",
+    "frames_in_words",
+    "number",
+    "plural",
+    "signed",
+]
 
 _PLUMBING = frozenset(
     {
@@ -34,12 +45,30 @@ _LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3")
 _INNERMOST = 2
 """Frames that are told wherever they are: the operation and who asked for it."""
 
-_FRAME = re.compile(r"(?P<function>.*) \((?P<file>.*?)(?::(?P<line>-?\d+))?\)")
+_LINE = re.compile(r"-?[0-9]{1,18}")
 
 
 def plural(count: int, noun: str) -> str:
     """``1 block``, ``2 blocks``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def broken_in_words(broken: BrokenRank) -> str:
+    """A rank that could not be read: by its number, else by its file."""
+    return f"rank {broken.rank}" if broken.rank is not None else broken.source
+
+
+def number(value: float) -> str:
+    """A metric: ``1,024``, ``85,765.2``, ``0.5``; of one that is larger than any quantity, how large."""
+    if isinstance(value, int) and abs(value) < _HUGE:
+        return f"{value:,}"
+    try:
+        return f"{value:,.1f}" if 100 <= abs(value) < _HUGE else f"{float(value):.4g}"
+    except OverflowError:
+        return "more than 1e308" if value > 0 else "less than -1e308"
+
+
+_HUGE = 10**15
 
 
 def signed(count: int) -> str:
@@ -109,14 +138,18 @@ def _is_users(file: str) -> bool:
 
 def _parts(text: str, number: int | None) -> _Frame:
     """Function, file and ``:line`` of a frame's text."""
-    match = _FRAME.fullmatch(text)
-    if not match:
+    function, found, place = text.rpartition(" (")
+    if not found or not place.endswith(")"):
         return text, "", ""
-    line = match["line"] if number is None else str(number)
-    return match["function"], match["file"], f":{line}" if line is not None and int(line) >= 0 else ""
+    file, _, line = place[:-1].rpartition(":")
+    if not file or not _LINE.fullmatch(line):
+        file, line = place[:-1], ""
+    line = line if number is None else str(number)
+    return function, file, f":{line}" if line and int(line) >= 0 else ""
 
 
-_DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"\d{1,18}")
+"""A number in a name; a longer one than an int64 holds is taken in parts."""
 
 
 def fold_names(names: Sequence[str]) -> list[tuple[str, list[int]]]:

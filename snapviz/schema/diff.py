@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from snapviz.schema.base import Model
+from snapviz.schema.base import Metrics, Model, Settings
 from snapviz.schema.run import GitState
 from snapviz.schema.trust import RankTrust, Trust
 
@@ -61,11 +61,11 @@ class RunSummary(Model):
     # none where nothing says it
     git: GitState | None = None
     # none where nothing says it
-    settings: dict[str, JsonValue] = {}
+    settings: Settings = {}
     # allocator settings
     recorded: bool = False
     # whether every rank has a record (names and exact phases)
-    metrics: dict[str, float | int] = {}
+    metrics: Metrics = {}
     # as in the manifest
 
 

@@ -8,10 +8,21 @@ from __future__ import annotations
 
 from typing import Annotated, TypeVar
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, ValidationError
 
 from snapviz.errors import RunError
-from snapviz.schema.base import Bytes, Micros, Model
+from snapviz.schema.base import (
+    Address,
+    Bytes,
+    Count,
+    Metrics,
+    Micros,
+    Model,
+    PhaseName,
+    RankNumber,
+    Settings,
+    WorldSize,
+)
 
 __all__ = [
     "RANK_VERSION",
@@ -57,23 +68,23 @@ class RunManifest(Model):
     # argv, one entry an argument, so that quoting is never guessed
     git: GitState | None = None
     # none outside a checkout
-    world_size: Annotated[int, Field(ge=1)] | None = None
+    world_size: WorldSize | None = None
     # ranks of the job, recorded or not
-    recorded_ranks: tuple[int, ...] | None = None
+    recorded_ranks: tuple[RankNumber, ...] | None = None
     # ranks that were meant to be recorded; none means all of world_size. One that then has no file
     # is reported as missing: without this a crashed rank and one never recorded look alike
     torch: str | None = None
     # torch.__version__, with its local part (+cu130)
     device: str | None = None
     # the device's name, such as NVIDIA H200
-    allocator_settings: dict[str, JsonValue] = {}
+    allocator_settings: Settings = {}
     # as torch reports them; a difference here explains differences of reserved memory
     packages: dict[str, str] = {}
     # package → version, those the recorder thought matter (lightning-thunder, accelerate, …)
-    settings: dict[str, JsonValue] = {}
+    settings: Settings = {}
     # what the user passed of the run itself (batch size, sequence length): compared between runs
-    metrics: dict[str, float | int] = {}
-    # name → value, of the whole run; unit in the name (tokens_per_s)
+    metrics: Metrics = {}
+    # name → value, of the whole run; unit in the name (tokens_per_s). NaN and infinity are not known
 
 
 class TorchCounters(Model):
@@ -100,12 +111,13 @@ class TorchCounters(Model):
 class PhaseRecord(Model):
     """A named stretch of a rank. Phases may nest; an inner one's name begins with its outer one's."""
 
-    name: str
-    # nested by "/"; steps are train/step0, train/step1, …
+    name: PhaseName
+    # nested by "/", at most 1,000 characters and 32 parts; steps are train/step0, train/step1, …
     start_us: Micros
     # the clock of the snapshot's time_us, taken before the first thing of the phase
     stop_us: Micros
-    # taken after the last thing of the phase, once the device is synchronised
+    # taken after the last thing of the phase, once the device is synchronised. One before start_us (a
+    # clock that was set back) is taken for start_us
     counters: TorchCounters | None = None
     # what replay is checked against; none where the device has no such counters
 
@@ -122,14 +134,14 @@ class NameRecord(Model):
     # word: an original that is still called a parameter is in use and does not dangle
     name: str
     # the module path of the tensor; optimizer state ends in its key (layers.0.w.exp_avg)
-    address: Annotated[int, Field(ge=0)]
+    address: Address
     # data pointer of the storage: an allocation's address, or inside one
     nbytes: Bytes
     # bytes of the storage, all of it where the tensor is a view
     dtype: str | None = None
     # torch.float32, …
-    shape: tuple[int, ...] | None = None
-    # of the tensor; of the local shard for kind shard: this tells a shard that is a view of the
+    shape: Annotated[tuple[Bytes, ...], Field(max_length=64)] | None = None
+    # at most 64 sizes. Of the tensor; of the local shard for kind shard: this tells a shard that is a view of the
     # whole parameter's storage, which it keeps, from a parameter that was not cut
 
 
@@ -138,7 +150,7 @@ class Boundary(Model):
 
     time_us: Micros
     # when the addresses were read: a name means the allocation that was live then
-    phase: str | None = None
+    phase: PhaseName | None = None
     # the phase that just ended; none for a boundary outside phases
     names: tuple[NameRecord, ...] = ()
     # empty when nothing was registered yet
@@ -162,7 +174,7 @@ class HistoryRecord(Model):
 
     first_allocation: bool
     # whether recording began before the first allocation of this device
-    max_entries: Annotated[int, Field(ge=1)] | None = None
+    max_entries: Count | None = None
     # events kept per device; older ones are overwritten and nothing in the snapshot says so: a trace
     # of this many is taken to have lost some
     context: str | None = None
@@ -176,11 +188,11 @@ class RankRecord(Model):
 
     schema_version: int
     # whole number, RANK_VERSION when written by this version
-    rank: Annotated[int, Field(ge=0)]
+    rank: RankNumber
     # global rank
-    world_size: Annotated[int, Field(ge=1)] | None = None
+    world_size: WorldSize | None = None
     # as in the manifest; here too because a record may travel alone
-    device: Annotated[int, Field(ge=0)] | None = None
+    device: Annotated[int, Field(ge=0, lt=1 << 31)] | None = None
     # ordinal of this rank's device: the slot of device_traces that is this rank's
     device_name: str | None = None
     # such as NVIDIA H200; ranks of one job can differ
@@ -194,8 +206,8 @@ class RankRecord(Model):
     # in order of time_us
     holders: tuple[HolderRecord, ...] = ()
     # found when asked for; empty says nothing
-    metrics: dict[str, float | int] = {}
-    # name → value, of this rank
+    metrics: Metrics = {}
+    # name → value, of this rank. NaN and infinity are not known
 
 
 _Model = TypeVar("_Model", RunManifest, RankRecord)

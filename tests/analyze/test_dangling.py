@@ -65,6 +65,14 @@ def test_what_is_never_released_dangles() -> None:
     assert facts.phases.stop[1] - 1 == one.since_event
 
 
+def test_no_more_holders_are_told_than_one_can_read() -> None:
+    holders = tuple({"parameter": "w", "path": f"{i}" + "m" * 5_000} for i in range(200))
+    job = Job("never")
+    (one,) = job.facts(job.record(holders=holders)).dangling
+    assert len(one.holders) == 50
+    assert one.holders[0] == "0" + "m" * 999 + "…"
+
+
 def test_what_goes_late_says_when() -> None:
     (one,) = Job("late").facts().dangling
     assert one.gone_in == "train/step0"

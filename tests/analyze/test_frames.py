@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from snapviz.analyze.frames import FrameNames, normal_file, normal_function
@@ -46,3 +48,29 @@ def test_frames_of_one_function_are_one_pair_whatever_the_line() -> None:
     assert sorted(names.names) == [("/work/model.py", "f"), ("a.py", "g")]
     assert len(names.of_frame) == 3
     assert len(set(names.of_frame.tolist())) == 2
+
+
+@pytest.mark.parametrize("name", ["<a" + "-" * 4_000, "<a" + "1" * 4_000, "a_" * 2_000, "<a" + "-1" * 2_000])
+def test_no_name_takes_the_square_of_its_length(name: str) -> None:
+    start = time.process_time()
+    for _ in range(300):
+        normal_file(name)
+    assert time.process_time() - start < 2
+
+
+def test_a_name_longer_than_any_path_is_taken_as_it_is() -> None:
+    assert normal_file("<a" + "-" * 5_000 + "1>")[1] == "user"
+    path = "/x/" + "d" * 5_000 + "/site-packages/a.py"
+    assert normal_file(path) == (path, "user")
+
+
+def test_names_of_frames_are_cut_and_each_is_made_once() -> None:
+    trace = Trace()
+    long = "f" * 100_000
+    trace.alloc(20, *(frame(long, f"/x/{'d' * 1_000}/site-packages/{'e' * 1_000}{i}.py") for i in range(20)))
+    names = FrameNames(trace.snap().columns).names
+    assert {len(function) for _, function in names} == {501}
+    assert len({id(function) for _, function in names}) == 1
+    assert {len(file) for file, _ in names} == {501}
+    assert all(file.startswith("…") and file.endswith(".py") for file, _ in names)
+    assert len({file for file, _ in names}) == 20

@@ -6,6 +6,7 @@ import pytest
 from snapviz.analyze.facts import BEFORE, OUTSIDE
 from snapviz.analyze.passes import analyze
 from snapviz.analyze.phases import fold, folded_phases, phase_of
+from snapviz.analyze.scopes import find_scopes
 from snapviz.replay.model import MEASURES
 from snapviz.schema import RankRecord
 from tests.analyze.builders import MIB, Trace, frame, record
@@ -250,3 +251,127 @@ def test_the_innermost_phase_holds_an_event() -> None:
     trace.alloc(40)
     phases = facts_of(trace).phases
     assert [phase_of(phases, e) for e in (-1, 1, 3, 5)] == [None, "outer", "outer/inner", None]
+
+
+def marked(*marks: tuple[str, str, int], at: tuple[int, ...] = (1_500, 2_500)) -> Trace:
+    """Allocations at these times, and annotations (stage, name, time)."""
+    trace = Trace()
+    for time in at:
+        trace.now = time - 20
+        trace.alloc(20)
+    trace.annotations = [{"name": n, "stage": stage, "device": 0, "time_us": time} for stage, n, time in marks]
+    return trace
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_nests_without_end_is_a_phase_only_so_deep(ended: bool) -> None:
+    marks = [("START", f"scope{i}", 1_000 + i) for i in range(600)]
+    marks += [("END", f"scope{i}", 4_000 - i) for i in range(600)] if ended else []
+    facts = facts_of(marked(*marks))
+    assert facts.phases.names == tuple("/".join(f"scope{i}" for i in range(depth)) for depth in range(1, 9))
+    assert any(note.startswith("592 scopes more than 8 deep") for note in facts.notes)
+
+
+def test_what_lies_deep_in_others_is_still_a_step_and_what_is_in_it() -> None:
+    marks = [("START", f"scope{i}", 1_000 + i) for i in range(9)]
+    marks += [(stage, "ProfilerStep#0", time) for stage, time in (("START", 1_400), ("END", 2_600))]
+    marks += [(stage, "forward", time) for stage, time in (("START", 1_401), ("END", 2_599))]
+    facts = facts_of(marked(*marks))
+    assert facts.phases.names[-2:] == ("train/step0", "train/step0/forward")
+    assert any(note.startswith("1 scope more") for note in facts.notes)
+
+
+def test_a_phases_name_never_grows_long() -> None:
+    names = [c * 1_000_000 for c in "abcd"]
+    facts = facts_of(marked(*(("START", name, 1_000 + i) for i, name in enumerate(names))))
+    assert facts.phases.names == ("a" * 200 + "…", "a" * 200 + "…/" + "b" * 200 + "…")
+    assert any(note.startswith("2 scopes more") for note in facts.notes)
+
+
+def test_scopes_that_share_a_name_share_its_text() -> None:
+    name = "x" * 100_000
+    marks = [(stage, name, 1_000 + i) for i in range(50) for stage in ("START", "END")]
+    columns = marked(*marks).snap().columns
+    scopes, _ = find_scopes(columns, 0, 0, 5_000)
+    assert len(scopes) == 50
+    assert {id(scope.name) for scope in scopes} == {id(scopes[0].name)}
+    assert len(scopes[0].name) == 201
+
+
+def test_a_file_has_no_more_than_a_thousand_names_and_all_its_steps() -> None:
+    marks = [mark for i in range(1_200) for mark in (("START", f"{i}x", 1_000 + i), ("END", f"{i}x", 1_000 + i))]
+    marks += [("START", "ProfilerStep#1", 2_400), ("END", "ProfilerStep#1", 2_600)]
+    facts = facts_of(marked(*marks))
+    assert len(folded_phases(facts.phases)) == 1_000
+    assert "train/step1" in facts.phases.names
+    assert any(note.startswith("201 scopes of further names: not shown") for note in facts.notes)
+
+
+LAST = (1 << 63) - 1
+
+
+@pytest.mark.parametrize("time", [LAST, LAST - 1, 1 << 62])
+def test_scopes_at_the_end_of_time_are_scopes(time: int) -> None:
+    step = "Optimizer.step#SGD.step"
+    marks = [(stage, step, time) for _ in range(2) for stage in ("START", "END")]
+    facts = facts_of(marked(*marks, ("START", "Optimizer.step#Never.step", time)))
+    assert facts.phases.source == "optimizer steps"
+    assert facts.phases.peak[0].tolist() == [40 * MIB] * 4
+
+
+def test_times_before_1970_are_none_and_an_end_before_its_start_is_its_start() -> None:
+    marks = [("START", "old", -5), ("END", "old", -3), ("START", "back", 1_400), ("END", "back", 1_300)]
+    phases = facts_of(marked(*marks)).phases
+    assert (phases.names, phases.start_us.tolist(), phases.stop_us.tolist()) == (("back",), [1_400], [1_400])
+
+
+@pytest.mark.parametrize("digits", [19, 5_000])
+def test_a_number_of_too_many_digits_counts_nothing(digits: int) -> None:
+    assert fold("step" + "9" * digits) == "step" + "9" * digits
+    assert fold("step" + "9" * 18) == "step"
+    facts = facts_of(marked(("START", "step" + "9" * digits, 1_000), ("START", "ProfilerStep#" + "9" * digits, 1_001)))
+    assert len(folded_phases(facts.phases)) == 2
+
+
+def ring() -> Trace:
+    trace = Trace()
+    trace.alloc(20, frame("old"))
+    trace.events.clear()
+    trace.now = 5_000
+    trace.alloc(30, frame("new"))
+    return trace
+
+
+def test_where_all_recorded_phases_are_lost_the_run_is_one_phase() -> None:
+    facts = facts_of(ring(), record([("shard", 0, 1_000), ("train/step0", 1_000, 2_000)]))
+    assert (facts.phases.names, facts.phases.source) == (("run",), "none")
+    assert (int(facts.phases.first[0]), int(facts.phases.stop[0])) == (0, len(facts.replay))
+    why = "all recorded phases lie before the first event that is left: the whole recording is one phase, 'run'"
+    assert why in facts.notes
+    assert any(note.startswith("phases shard, train/step0 lie before the first event") for note in facts.notes)
+    assert facts.dangling_why == "the phase shard lies before the first event that is left"
+
+
+def test_a_reversed_phase_is_where_it_starts() -> None:
+    facts = facts_of(ring(), record([("a", 0, 1_000), ("back", 5_025, 0)]))
+    assert facts.phases.names == ("back",)
+    assert facts.phases.stop_us.tolist() == [5_025]
+
+
+def test_phases_that_began_too_early_are_not_all_told() -> None:
+    facts = facts_of(ring(), record([(f"p{i}", i, 6_000) for i in range(50)]))
+    assert sum("began before the first event that is left: " in note for note in facts.notes) == 8
+    assert "42 more phases began before the first event that is left" in facts.notes
+
+
+def test_a_long_stack_is_shown_without_its_middle_and_each_text_once() -> None:
+    trace = Trace()
+    for name in ("a", "b"):
+        trace.alloc(20, frame(name), *(frame("f" * 100_000, line=i % 2) for i in range(998)), frame("main"))
+    facts = facts_of(trace)
+    first, second = (facts.stack_lines(int(stack)) for stack in facts.replay.allocations.stack)
+    assert len(first) == 201
+    assert first[150] == "… 800 frames …"
+    assert (first[0], first[-1]) == ("a (/work/model.py:1)", "main (/work/model.py:1)")
+    assert max(map(len, first)) < 600
+    assert len({id(text) for text in first + second}) == 7

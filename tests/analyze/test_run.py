@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from snapviz.analyze.place import Place
 from snapviz.analyze.run import Run, load_run
-from snapviz.errors import InputError, RunError, SnapshotError
-from tests.analyze.builders import SAMPLES, Trace
+from snapviz.errors import InputError, RunError, SnapshotError, UsageError
+from snapviz.replay.snapshot import Snapshot
+from tests.analyze.builders import SAMPLES, Trace, load_for_tests
 
 
 def write(path: Path, *traces: Trace) -> None:
@@ -181,3 +185,129 @@ def test_an_empty_snapshot_is_an_empty_run(tmp_path: Path) -> None:
     run = load_run(tmp_path / "x.pickle", cache=False)
     assert ranks(run) == [(0, 0)]
     assert run.ranks[0].facts().phases.names == ("run",)
+
+
+def test_a_line_end_in_a_file_name_leaves_no_rank_out(tmp_path: Path) -> None:
+    for name in ("r\n0.pickle", "r\n1.pickle.xz"):
+        write(tmp_path / name, trace())
+    run = load_run(tmp_path, cache=False)
+    assert [rank.rank for rank in run.ranks] + [failure.rank for failure in run.failures] == [0, 1]
+    assert "from the numbers at the end" in run.notes[0]
+    for path in tmp_path.iterdir():
+        path.unlink()
+    for name in ("rank0.pickle", "x\n_rank1_\n.pickle"):
+        write(tmp_path / name, trace())
+    run = load_run(tmp_path, cache=False)
+    assert ([rank.rank for rank in run.ranks], "(rank…)" in run.notes[0]) == ([0, 1], True)
+    write(tmp_path / "a.pickle\n", trace())
+    assert len(load_run(tmp_path, cache=False).ranks) == 2  # that is no snapshot's name
+
+
+def rewrite(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_many_missing_ranks_are_counted(copy: Path) -> None:
+    for changes, last in (
+        ({"world_size": 2000, "recorded_ranks": None}, 1999),
+        ({"recorded_ranks": [*range(2000), 5000]}, 5000),
+    ):
+        rewrite(copy / "run.json", **changes)
+        failures = load_run(copy, cache=False).failures
+        assert [f.rank for f in failures] == [*range(2, 18), None]
+        assert failures[-1].message.endswith(f"more ranks are missing, the last of them {last}")
+        assert sum(f.ranks for f in failures) == (1998 if last == 1999 else 1999)
+
+
+def test_a_world_that_no_job_has_is_refused_at_once(copy: Path) -> None:
+    rewrite(copy / "run.json", world_size=50_000_000)
+    with pytest.raises(RunError, match="world_size"):
+        load_run(copy, cache=False)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pipes in folders")
+def test_a_document_that_is_no_file_is_never_opened(copy: Path) -> None:
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.mkdir()):
+        path = copy / "rank00001.json"
+        path.unlink()
+        make(path)
+        run = load_run(copy, cache=False)
+        assert (ranks(run), only_failure(run).rank) == ([(0, 0)], 1)
+        assert only_failure(run).message.endswith("rank00001.json: not a regular file")
+        assert only_failure(load_run(f"file://{copy}", cache=False)).message.endswith("not a regular file")
+        if path.is_dir():
+            path.rmdir()
+            path.touch()
+    (copy / "run.json").unlink()
+    os.mkfifo(copy / "run.json")
+    with pytest.raises(RunError, match=r"run\.json: not a regular file"):
+        load_run(copy, cache=False)
+
+
+def test_a_document_that_is_too_large_is_not_read(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapviz.analyze.place.LARGEST_DOCUMENT", 1 << 20)
+    with (copy / "rank00001.json").open("r+b") as file:
+        file.truncate((1 << 20) + 1)
+    for path in (str(copy), f"file://{copy}"):
+        run = load_run(path, cache=False)
+        assert (ranks(run), only_failure(run).rank) == ([(0, 0)], 1)
+        assert "more than 1 MiB" in only_failure(run).message
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["zip://x", "tar://a", "zip://a::/x", "ftp://127.0.0.1:1/x", "reference://x", "dir://x", "generic://x", "://x"],
+)
+def test_whatever_a_driver_raises_is_one_error_that_names_the_url(url: str) -> None:
+    with pytest.raises(InputError, match=re.escape(url)):
+        load_run(url, cache=False)
+
+
+def test_how_urls_are_named() -> None:
+    assert (Place("memory://").label, Place("memory://").name) == ("memory://", "memory://")
+    assert (Place("memory://a/b/").label, Place("memory://a/b/").name) == ("memory://a/b", "b")
+    assert Place("/").name == "/"
+    with pytest.raises(RunError) as caught:
+        load_run("nosuchprotocol://me:secret@x/y?signature=secret", cache=False)
+    assert "secret" not in str(caught.value)
+
+
+def test_no_password_of_a_url_is_in_a_report(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    for path in copy.iterdir():
+        memory.pipe_file(f"/me:secret@host/pr/{path.name}", path.read_bytes())
+    said: list[object] = []
+    run = load_run("memory://me:secret@host/pr", cache=False, progress=lambda *words: said.append(words))
+    assert (run.name, ranks(run)) == ("pr", [(0, 0), (1, 1)])
+    assert "secret" not in f"{run.path} {[rank.source for rank in run.ranks]} {said}"
+
+
+def test_what_is_a_path(copy: Path) -> None:
+    for path in (str(copy), os.fsencode(copy), copy):
+        assert load_run(path, cache=False).name == "pr"
+    for wrong in (7, None, ["x"]):
+        with pytest.raises(UsageError, match=f"not from a {type(wrong).__name__}"):
+            load_run(wrong, cache=False)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="an empty path"):
+        load_run("", cache=False)
+
+
+def test_too_little_memory_for_one_rank_is_that_ranks_failure(copy: Path) -> None:
+    def load(path: str) -> Snapshot:
+        if "rank00001" in path:
+            raise MemoryError
+        return load_for_tests(path)
+
+    run = load_run(copy, loader=load)
+    assert ranks(run) == [(0, 0)]
+    assert only_failure(run).message == "reading it needs more memory than there is"
+    with pytest.raises(RunError, match="more memory than there is"):
+        load_run(copy / "rank00001.pickle.zst", loader=load)
+
+
+def test_a_broken_rank_that_is_asked_for_says_why(copy: Path) -> None:
+    (copy / "rank00001.pickle.zst").write_bytes(b"")
+    run = load_run(copy, cache=False)
+    with pytest.raises(RunError, match=r"^pr: rank 1 could not be read: .*empty file"):
+        run.rank(1)

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 
 import pytest
 
 from snapviz import schema
+from snapviz.analyze.describe import allocator_settings
 from snapviz.errors import RunError
 from snapviz.schema import RankRecord, RunManifest, read_manifest, read_rank_record
-from tests.analyze.builders import SAMPLES, record
+from tests.analyze.builders import SAMPLES, Trace, record, run_of
 
 MANIFEST = {"schema_version": 1, "name": "main"}
 
@@ -80,3 +83,92 @@ def _without_empty(value: object) -> object:
     if isinstance(value, dict):
         return {k: _without_empty(v) for k, v in value.items() if v not in ([], {}, None)}
     return [_without_empty(v) for v in value] if isinstance(value, list) else value
+
+
+RANK = {"schema_version": 1, "rank": 0}
+COUNTERS = {f"{what}_{measure}_bytes": 1 for what in ("peak", "end") for measure in ("allocated", "reserved")}
+PHASE = {"name": "a", "start_us": 1, "stop_us": 2}
+NAME = {"kind": "shard", "name": "w", "address": 0, "nbytes": 1}
+OPTIONAL = [f"{what}_{measure}_bytes" for what in ("peak", "end") for measure in ("active", "requested")]
+
+
+def with_name(**changed: object) -> dict[str, object]:
+    return RANK | {"boundaries": [{"time_us": 1, "names": [NAME | changed]}]}
+
+
+@pytest.mark.parametrize("number", [1 << 63, (1 << 64) + 1, 10**400, -1])
+@pytest.mark.parametrize(
+    ("field", "document"),
+    [
+        ("rank", lambda n: RANK | {"rank": n}),
+        ("world_size", lambda n: RANK | {"world_size": n}),
+        ("device", lambda n: RANK | {"device": n}),
+        ("start_us", lambda n: RANK | {"phases": [PHASE | {"start_us": n}]}),
+        ("stop_us", lambda n: RANK | {"phases": [PHASE | {"stop_us": n}]}),
+        *(
+            (field, lambda n, field=field: RANK | {"phases": [PHASE | {"counters": COUNTERS | {field: n}}]})
+            for field in (*COUNTERS, *OPTIONAL)
+        ),
+        ("time_us", lambda n: RANK | {"boundaries": [{"time_us": n}]}),
+        ("time_us", lambda n: RANK | {"holders": [{"parameter": "w", "path": "m", "time_us": n}]}),
+        ("address", lambda n: with_name(address=n)),
+        ("nbytes", lambda n: with_name(nbytes=n)),
+        ("shape.0", lambda n: with_name(shape=[n])),
+    ],
+)
+def test_no_number_of_a_record_leaves_int64(field: str, document: Callable[[int], object], number: int) -> None:
+    with pytest.raises(RunError, match=rf"^x: (.*\.)?{field}: Input should be (less|greater) than"):
+        read_rank_record(json.dumps(document(number)), "x")
+
+
+def test_a_ring_of_torchs_largest_size_is_a_ring() -> None:
+    for entries in ((1 << 63) - 1, (1 << 64) - 1):
+        history = {"first_allocation": True, "max_entries": entries}
+        assert read_rank_record(json.dumps(RANK | {"history": history}), "x").history is not None
+    with pytest.raises(RunError, match=r"max_entries"):
+        read_rank_record(json.dumps(RANK | {"history": history | {"max_entries": 1 << 64}}), "x")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("world_size", 10**12), ("recorded_ranks", [10**12]), ("recorded_ranks", [-1])]
+)
+def test_a_manifest_names_no_more_ranks_than_a_report_can_list(field: str, value: object) -> None:
+    with pytest.raises(RunError, match=field):
+        read_manifest(json.dumps(MANIFEST | {field: value}), "run.json")
+
+
+@pytest.mark.parametrize("name", ["x" * 1_001, "/" * 32])
+def test_names_of_phases_are_bounded(name: str) -> None:
+    with pytest.raises(RunError, match=r"^x: boundaries\.0\.phase: "):
+        read_rank_record(json.dumps(RANK | {"boundaries": [{"time_us": 1, "phase": name}]}), "x")
+    with pytest.raises(RunError, match=r"^x: phases\.0\.name: "):
+        read_rank_record(json.dumps(RANK | {"phases": [PHASE | {"name": name}]}), "x")
+
+
+def test_shapes_have_no_more_sizes_than_torchs() -> None:
+    with pytest.raises(RunError, match=r"shape: Tuple should have at most 64 items"):
+        read_rank_record(json.dumps(with_name(shape=[1] * 65)), "x")
+
+
+def test_a_metric_that_is_no_number_is_not_known() -> None:
+    metrics = {"loss": math.nan, "a": math.inf, "b": -math.inf, "huge": 10**400, "steps": 3, "rate": 0.5}
+    for read, document in ((read_manifest, MANIFEST), (read_rank_record, RANK)):
+        one = read(json.dumps(document | {"metrics": metrics}), "x")
+        assert one.metrics == {"steps": 3, "rate": 0.5}
+        assert type(one.metrics["steps"]) is int
+
+
+def test_settings_are_equal_to_themselves() -> None:
+    text = json.dumps(MANIFEST | {"settings": {"lr": math.nan, "of": [{"x": -math.inf}], "n": 1.5, "b": True}})
+    one, other = (read_manifest(text, "run.json") for _ in range(2))
+    assert one == other
+    assert one.settings == {"lr": "nan", "of": [{"x": "-inf"}], "n": 1.5, "b": True}
+
+
+def test_a_summary_of_a_run_holds_no_nan_either() -> None:
+    run = schema.RunSummary(name="x", ranks=(), settings={"a": math.nan}, metrics={"b": math.nan})
+    assert (run.settings, run.metrics) == ({"a": "nan"}, {})
+    trace = Trace()
+    trace.alloc(20)
+    settings = allocator_settings(run_of(trace.objects() | {"allocator_settings": {"gc": math.nan}}))
+    assert settings == {"gc": "nan"}

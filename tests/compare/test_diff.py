@@ -214,3 +214,37 @@ def test_paths_do_instead_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     report = diff(SAMPLES / "main", str(SAMPLES / "main"))
     assert [len(rank.rows) for point in report.points for rank in point.ranks] == [0] * 4
     assert isinstance(SAMPLES, Path)
+
+
+def test_points_are_named_one_several_or_not_at_all() -> None:
+    base, head = run_of(job(), name="main"), run_of(job(leak=1), name="pr")
+    default = diff(base, head)
+    assert [point.at for point in default.points] == ["end", "peak"]
+    assert diff(base, head, []) == diff(base, head, None) == default
+    assert [point.at for point in diff(base, head, "peak").points] == ["peak"]
+    assert [point.at for point in diff(base, head, ("end", "end")).points] == ["end"]
+    for wrong in ([7], [None]):
+        with pytest.raises(UsageError, match="a point of comparison is a text"):
+            diff(base, head, wrong)
+
+
+def test_long_stacks_make_no_long_report() -> None:
+    def run(mib: int):
+        trace = Trace()
+        trace.alloc(mib, *(frame(f"{i}-{'f' * 100_000}") for i in range(500)))
+        return run_of(trace)
+
+    (row,) = diff(run(20), run(40), "end").points[0].ranks[0].rows
+    assert len(row.model_dump_json()) < 200 * 600
+
+
+def test_a_phase_that_nobody_has_names_60_of_those_there_are() -> None:
+    trace = Trace()
+    for i in range(75):
+        name = f"part{'abcdefghij'[i // 10]}{'abcdefghij'[i % 10]}"
+        trace.mark("START", name)
+        trace.alloc(20)
+        trace.mark("END", name)
+    with pytest.raises(UsageError, match=r"and \d+ more\)") as caught:
+        diff(run_of(trace), run_of(trace), "phase:nope")
+    assert str(caught.value).count("part") == 60

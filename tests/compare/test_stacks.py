@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -111,3 +113,42 @@ def test_no_stack_is_no_stack_and_texts_are_those_of_both_sides() -> None:
     assert one == other
     assert names.texts(0, 0) == names.texts(1, 0) == ("f (…/m.py)", "g (t/a.py)")
     assert (names.lines(0, 0), names.lines(1, 0)) == ((3, 5), (8, 6))
+
+
+def test_paths_are_compared_to_a_depth_and_no_further() -> None:
+    started = time.monotonic()
+    base = {f"/r1/{i}/{'a/' * 20_000}m{i}.py" for i in range(20)}
+    head = {f"/r2/{i}/{'a/' * 20_000}m{i}.py" for i in range(20)}
+    assert len(pair_files(base, head)) == 20
+    assert time.monotonic() - started < 3
+
+
+def test_thousands_of_files_that_are_alike_in_name_take_no_time() -> None:
+    started = time.monotonic()
+    base = {f"/r1/p{i}/__init__.py" for i in range(4000)} | {"/r1/train.py"}
+    head = {f"/r2/q{i}/__init__.py" for i in range(4000)} | {"/r2/train.py"}
+    assert pair_files(base, head) == {"/r1/train.py": "/r2/train.py"}
+    assert time.monotonic() - started < 3
+
+
+def test_long_stacks_and_names_are_cut_in_what_is_shown() -> None:
+    deep = [frame(f"{i}-{'f' * 10_000}", f"/{'d' * 10_000}/x{i}.py", i + 1) for i in range(500)]
+    one, other, names = joint([deep], [deep])
+    assert one == other
+    texts, lines = names.texts(0, 0), names.lines(1, 0)
+    assert len(texts) == len(lines) == 201
+    assert (texts[150], lines[149:152]) == ("… 300 frames …", (150, -1, 451))
+    assert texts[0].startswith("0-fff")
+    assert texts[0].endswith("d/x0.py)")
+    assert texts[-1].startswith("499-")
+    assert max(map(len, texts)) <= 500 + 500 + 3
+    # what is shown is cut, what is compared is not
+    longer = [*deep[:300], frame("other"), *deep[301:]]
+    one, other, _ = joint([deep], [longer])
+    assert one != other
+
+
+def test_a_stack_of_200_frames_is_whole() -> None:
+    _, _, names = joint([[frame(f"f{i}") for i in range(200)]], [])
+    assert len(names.texts(0, 0)) == 200
+    assert names.texts(0, 0)[150] == "f150 (/work/model.py)"
