@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numba import uint64
 
+from snapviz.snapshot import vocabulary as v
 from snapviz.snapshot.jit import inlined, kernel
 
-__all__ = ["fill_slots", "intern_frame", "intern_pair", "intern_stack", "intern_string"]
+__all__ = ["fill_slots", "intern_frame", "intern_known", "intern_pair", "intern_stack", "intern_string"]
 
 _M1 = np.uint64(0xFF51AFD7ED558CCD)  # the finaliser of MurmurHash3, 64 bits
 _M2 = np.uint64(0xC4CEB9FE1A85EC53)
@@ -148,3 +149,23 @@ def intern_stack(begin, length, seed, slots, hashes, ends, frames, count):  # ty
     hashes[count] = h
     ends[count] = begin + length
     return count
+
+
+@kernel
+def intern_known(data, length, b, st):  # type: ignore[no-untyped-def]
+    """Interns one known string, laid at the start of ``data``, before the machine runs."""
+    count = st[v.ST_USED + v.G_STRINGS]
+    intern_string(
+        data,
+        0,
+        length,
+        st[v.ST_SEED],
+        b.string_slots,
+        b.string_hash,
+        b.strings,
+        b.blob,
+        count,
+        st[v.ST_USED + v.G_BLOB],
+    )
+    st[v.ST_USED + v.G_STRINGS] += 1
+    st[v.ST_USED + v.G_BLOB] += length

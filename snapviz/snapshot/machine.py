@@ -22,23 +22,12 @@ from snapviz.snapshot.jit import kernel
 from snapviz.snapshot.opcodes import argument_width, long_integer, number, verdict
 from snapviz.snapshot.rows import close_dict
 
-__all__ = ["intern_known", "run"]
+__all__ = ["run"]
 
 _USED = v.ST_USED
 _1, _2, _3, _4, _5, _6, _7 = (np.uint64(i) for i in range(1, 8))
 _8, _16, _24 = (np.uint64(i) for i in (8, 16, 24))
 _OP = -1  # an opcode that needs no argument bytes
-
-
-@kernel
-def intern_known(data, length, b, st):  # type: ignore[no-untyped-def]
-    """Interns one known string, laid at the start of ``data``, before the machine runs."""
-    count = st[_USED + v.G_STRINGS]
-    intern_string(
-        data, 0, length, st[v.ST_SEED], b.string_slots, b.string_hash, b.strings, b.blob, count, st[_USED + v.G_BLOB]
-    )
-    st[_USED + v.G_STRINGS] += 1
-    st[_USED + v.G_BLOB] += length
 
 
 @kernel
@@ -56,7 +45,7 @@ def run(data, limit, b, st):  # type: ignore[no-untyped-def]
     memo_size, room = uint64(len(b.memo_tag)), uint64(len(b.stack_tag))
     quick = uint64(max(0, n - 9))  # the longest of the opcodes that are taken quickly
     while True:
-        # Nearly all of a snapshot is memo references and integers: runs of them are taken here, in a
+        # Nearly all of a snapshot is memo references, integers and new containers: runs of them are taken here, in a
         # tight loop, and whatever is odd about one is left to the general code below. Indices are
         # unsigned, or numba would look for negative ones at every access.
         at, top = uint64(p), uint64(sp)
@@ -101,6 +90,30 @@ def run(data, limit, b, st):  # type: ignore[no-untyped-def]
                 b.stack_tag[top] = v.T_INT
                 b.stack_value[top] = value - ((value >> 31) << 32)
                 width = _5
+            elif op == 0x94:  # MEMOIZE
+                slot = uint64(st[v.ST_MEMO_LEN])
+                if slot >= memo_size or b.memo_tag[slot] != v.T_UNSET or int64(top) <= base:
+                    break
+                b.memo_tag[slot] = b.stack_tag[top - _1]
+                b.memo_value[slot] = b.stack_value[top - _1]
+                st[v.ST_MEMO_LEN] += 1
+                st[_USED + v.G_MEMO] = max(st[_USED + v.G_MEMO], int64(slot) + 1)
+                at += _1
+                continue
+            elif op == 0x28:  # MARK
+                if mp >= len(b.marks):
+                    break
+                b.marks[mp] = top
+                mp += 1
+                base = int64(top)
+                at += _1
+                continue
+            elif op == 0x7D or op == 0x5D:  # EMPTY_DICT, EMPTY_LIST
+                if st[_USED + v.G_OBJECTS] >= len(b.objects):
+                    break
+                b.stack_tag[top] = v.T_OBJ
+                b.stack_value[top] = new_object(b.objects, st, v.K_NEW_DICT if op == 0x7D else v.K_NEW_LIST)
+                width = _1
             else:
                 break
             top += _1

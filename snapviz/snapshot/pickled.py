@@ -40,14 +40,14 @@ def decode_pickle(
 
 
 def _run(data: npt.NDArray[np.uint8], progress: Progress | None) -> Decoded:
-    from snapviz.snapshot import machine
+    from snapviz.snapshot import intern, machine
 
     buffers = allocate(len(data))
     st = np.zeros(v.N_STATE, np.int64)
     st[v.ST_SEED] = secrets.randbits(62)
     for known in v.KNOWN_STRINGS:
         raw = np.frombuffer(known.encode(), np.uint8)
-        machine.intern_known(raw, len(raw), buffers, st)
+        intern.intern_known(raw, len(raw), buffers, st)
     while True:
         limit = min(len(data), int(st[v.ST_POS]) + _SLICE)
         code = machine.run(data, limit, buffers, st)
