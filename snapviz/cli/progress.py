@@ -22,6 +22,10 @@ _TICK_S = 0.25
 """Seconds between two looks at the clock, for work that reports nothing while it goes on."""
 
 
+_ONCE = "compiling"
+"""How words begin that are said once where there is no terminal: each function that is compiled tells of itself."""
+
+
 class Progress:
     """Called with words (``reading rank 3``), or with how much of how much is done.
 
@@ -36,7 +40,10 @@ class Progress:
         # none where standard error is closed
         self._stream: IO[str] | None = sys.stderr if stream is None else stream
         self._started, self._said = clock(), float("-inf")
+        self._since = self._started
+        self._told: set[str] = set()
         self._words, self._done, self._shown = "", "", ""
+        self._before = ""
         self._status: Any = None
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -61,7 +68,14 @@ class Progress:
     def __call__(self, what: str | int, total: int = 0) -> None:
         """Words for what begins, or how far the last of them is."""
         if isinstance(what, str):
-            self._words, self._done = "".join(c if c.isprintable() else "?" for c in what), ""
+            words = "".join(c if c.isprintable() else "?" for c in what)
+            if self._words.startswith(_ONCE) and self._before.startswith(f"{words} "):
+                # what goes on after compiling is what did before, of the same file
+                words = self._before
+            if words != self._words:
+                self._since = self._clock()
+                self._before = self._words
+            self._words, self._done = words, ""
         elif total > 0:
             self._done = f" {100 * what // total}%"
         self._look()
@@ -84,10 +98,18 @@ class Progress:
     def _say(self, stream: IO[str], text: str, now: float) -> None:
         if stream.isatty():
             self._spin(stream, text)
-        elif text != self._shown and now - self._said >= _EVERY_S:
+        elif text != self._shown and self._is_due(now):
             self._said, self._shown = now, text
+            self._told.add(self._words)
             stream.write(f"snapviz: {text}\n")
             stream.flush()
+
+    def _is_due(self, now: float) -> bool:
+        """Whether a line may be written: now and then, and for whatever is new and takes its time."""
+        new = self._words not in self._told
+        if self._words.startswith(_ONCE) and not new:
+            return False
+        return now - self._said >= _EVERY_S or (new and now - self._since >= _PATIENCE_S)
 
     def _spin(self, stream: IO[str], text: str) -> None:
         from rich.console import Console

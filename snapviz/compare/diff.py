@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import JsonValue
@@ -12,9 +12,10 @@ from snapviz.analyze.run import AnyPath, RankFailure, Run, load_run
 from snapviz.compare.align import DEFAULT_POINTS, At, align_ranks, parse_at
 from snapviz.compare.notes import caveats_of, notes_of
 from snapviz.compare.rank import RankDiff
-from snapviz.compare.verdict import told_apart, verdict
+from snapviz.compare.stretches import Stretch
+from snapviz.compare.verdict import Besides, told_apart, verdict
 from snapviz.errors import RunError, UsageError
-from snapviz.schema import DIFF_VERSION, BrokenRank, DiffReport, EnvironmentChange, Point
+from snapviz.schema import DIFF_VERSION, BrokenRank, DiffReport, EnvironmentChange, PhaseDelta, Point
 
 __all__ = ["diff"]
 
@@ -58,12 +59,11 @@ def _report(base: Run, head: Run, points: Sequence[At], rank: int | None, say: C
     broken = _broken(base, head, rank)
     shown = [_point(at_point, compared) for at_point in points]
     dangling = [d for c in compared for d in c.dangling()]
-    unread = sum(failure.ranks for _, failure in broken)
     return DiffReport(
         schema_version=DIFF_VERSION,
         base=summary_of(base),
         head=summary_of(head),
-        verdict=verdict(base.name, head.name, shown, dangling, unread),
+        verdict=verdict(base.name, head.name, shown, dangling, _besides(points, compared, broken)),
         caveats=caveats_of(base, head, compared, points),
         notes=notes_of(base, head, ranks, compared),
         broken=tuple(one for one, _ in broken),
@@ -71,7 +71,7 @@ def _report(base: Run, head: Run, points: Sequence[At], rank: int | None, say: C
         unmatched_base_ranks=ranks.only_base,
         unmatched_head_ranks=ranks.only_head,
         ranks=tuple(c.whole() for c in compared),
-        phases=tuple(row for c in compared for row in c.phases()),
+        phases=tuple(row for c in compared for row in _in_order(c)),
         points=tuple(shown),
         dangling=tuple(dangling),
         suspects=tuple(s for c in compared for s in c.suspects()),
@@ -98,6 +98,52 @@ def _point(at: At, compared: Sequence[RankDiff]) -> Point:
     ranks = [c.point(at) for c in compared]
     grown = [(r.delta_bytes, -r.rank) for r in ranks if r.delta_bytes is not None]
     return Point(at=at.text, title=at.title, ranks=tuple(ranks), worst_rank=-max(grown)[1] if grown else None)
+
+
+def _besides(
+    points: Sequence[At], compared: Sequence[RankDiff], broken: Sequence[tuple[BrokenRank, RankFailure]]
+) -> Besides:
+    silent = [{c.number for c in compared if not len(c.sides()[i][1].replay)} for i in (0, 1)]
+    return Besides(
+        unread=sum(failure.ranks for _, failure in broken),
+        silent=(frozenset(silent[0]), frozenset(silent[1])),
+        rounding=frozenset(at.text for at in points if _only_rounding(at, compared)),
+    )
+
+
+def _only_rounding(at: At, compared: Sequence[RankDiff]) -> bool:
+    """Whether no rank requested more or fewer bytes at a point, on either side by replay."""
+    for c in compared:
+        base, head = c.moments(at)
+        if base is None or head is None:
+            return False
+        before, after = c.base.replay.after(base.event), c.head.replay.after(head.event)
+        if before.requested_bytes != after.requested_bytes:
+            return False
+    return bool(compared)
+
+
+def _in_order(c: RankDiff) -> list[PhaseDelta]:
+    """A rank's phases as they began in head; one that only base has comes after that before it in base."""
+    base, head = (_begun(side.folded) for side in c.stretches)
+    place, order = 0, list(head)
+    for name in base:
+        if name not in head:
+            order.insert(place, name)
+        place = order.index(name) + 1
+    rows = {row.phase: row for row in c.phases()}
+    return [rows[name] for name in order]
+
+
+def _begun(found: Mapping[str, Sequence[Stretch]]) -> list[str]:
+    """Names in the order they began; what spans others comes before them."""
+
+    def begins(name: str) -> tuple[int, bool, int, int]:
+        first, stop = min(one.first for one in found[name]), max(one.stop for one in found[name])
+        # one without events was over when the next began
+        return first, stop > first, -stop, name.count("/")
+
+    return sorted(found, key=begins)
 
 
 def _broken(base: Run, head: Run, only: int | None) -> list[tuple[BrokenRank, RankFailure]]:

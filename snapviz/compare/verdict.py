@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from snapviz.compare.cause import cause_of
 from snapviz.schema import Dangling, Moment, Point, RankPoint
 from snapviz.units import format_bytes
 
-__all__ = ["at_least", "figures", "grown", "is_cut", "ranks_in_words", "told_apart", "verdict", "worst_of"]
+__all__ = [
+    "Besides",
+    "at_least",
+    "figures",
+    "grown",
+    "is_cut",
+    "judged_of",
+    "ranks_in_words",
+    "told_apart",
+    "verdict",
+    "worst_of",
+]
+
+
+@dataclass(frozen=True)
+class Besides:
+    """What a verdict needs and no point says."""
+
+    unread: int = 0
+    # ranks of both runs that could not be read
+    silent: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    # of base and of head: ranks whose file has no events
+    rounding: frozenset[str] = frozenset()
+    # points (their ``at``) where the bytes that were requested are the same on every rank that grew
 
 
 def ranks_in_words(ranks: Sequence[int], of: int) -> str:
@@ -23,13 +47,12 @@ def told_apart(base: str, head: str) -> tuple[str, str]:
     return (f"{base} (base)", f"{head} (head)") if base == head else (base, head)
 
 
-def verdict(base: str, head: str, points: Sequence[Point], dangling: Sequence[Dangling], unread: int) -> str:
-    """The sentence. ``points`` are those that were asked for, the first decides what is said first;
-    ``unread`` ranks of both runs could not be read."""
+def verdict(base: str, head: str, points: Sequence[Point], dangling: Sequence[Dangling], besides: Besides) -> str:
+    """The sentence. ``points`` are those that were asked for, the first decides what is said first."""
     compared = [point for point in points if point.ranks]
     if not compared:
         return f"{base} and {head} have no rank in common that could be read: nothing was compared."
-    judged = {point.at: sure for point in compared if (sure := _judged(point))}
+    judged = {point.at: sure for point in compared if (sure := judged_of(point))}
     moved = {point.at: words for point in compared if (words := _movement(point, judged.get(point.at, ())))}
     if not judged:
         text = f"{base} and {head} cannot be compared {_places(compared)}."
@@ -41,9 +64,14 @@ def verdict(base: str, head: str, points: Sequence[Point], dangling: Sequence[Da
         # rows explain what was replayed: where a counter is compared instead, they do not
         cause = cause_of(worst, dangling) if grown(worst) == worst.delta_bytes else ""
         text = f"{head} {_joined(list(moved.values()))}{f': {cause}' if cause else ''}."
-    text += "".join(_cut(base, head, point) for point in compared)
-    if unread:
-        text += f" {unread:,} rank{'s' if unread > 1 else ''} could not be read and count for nothing here."
+    alike = [p for p in compared if p.at in moved and p.at in besides.rounding]
+    alike = [p for p in alike if len(_replayed(judged[p.at])) == len(judged[p.at])]
+    if alike:
+        text += f" The same bytes are requested {_places(alike)}: rounding and unsplit remainders only."
+    text += "".join(_cut((base, head), point, besides) for point in compared)
+    if besides.unread:
+        ranks = "1 rank" if besides.unread == 1 else f"{besides.unread:,} ranks"
+        text += f" {ranks} could not be read and count{'s' if besides.unread == 1 else ''} for nothing here."
     return text
 
 
@@ -79,7 +107,7 @@ def at_least(rank: RankPoint) -> bool:
     )
 
 
-def _judged(point: Point) -> tuple[RankPoint, ...]:
+def judged_of(point: Point) -> tuple[RankPoint, ...]:
     """The ranks of which something can be said at a point."""
     return tuple(
         rank
@@ -88,26 +116,49 @@ def _judged(point: Point) -> tuple[RankPoint, ...]:
     )
 
 
-def _cut(base: str, head: str, point: Point) -> str:
-    """What is said of a peak whose beginning is not in the recording."""
-    names = []
-    if any(is_cut(rank.base_moment) for rank in point.ranks):
-        names.append(base)
-    if any(is_cut(rank.head_moment) for rank in point.ranks):
-        names.append(head)
-    if not names:
+def _cut(names: tuple[str, str], point: Point, besides: Besides) -> str:
+    """What is said of a peak whose beginning is not in the recording, or of which there is no recording."""
+    base = {rank.rank for rank in point.ranks if is_cut(rank.base_moment)}
+    head = {rank.rank for rank in point.ranks if is_cut(rank.head_moment)}
+    sides = list(zip(names, (base, head), besides.silent, strict=True))
+    empty = [name for name, ranks, silent in sides if ranks & silent]
+    late = [name for name, ranks, silent in sides if ranks - silent]
+    if not empty and not late:
         return ""
-    what = "The peak" if point.at == "peak" else f"The {point.title.removeprefix('at the ')}"
-    but = "" if len(_judged(point)) == len(point.ranks) else ", and not compared"
-    return f" {what} in {' and in '.join(names)} is that of the recording only, whose oldest events are gone{but}."
+    what = "peak" if point.at == "peak" else point.title.removeprefix("at the ")
+    but = _not_compared(point)
+    text = ""
+    if late:
+        gone = f" The {what} in {' and in '.join(late)} is that of the recording only, whose oldest events are gone"
+        text += f"{gone}{'' if empty or not but else f', and {but}'}."
+    if empty:
+        has = "have" if len(empty) > 1 else "has"
+        text += f" {' and '.join(empty)} {has} no events: only what was allocated at the dump"
+        text += f"; the {what} is {but}." if but else "."
+    return text
+
+
+def _not_compared(point: Point) -> str:
+    """``not compared``, with the ranks where it is only some; "" where all are."""
+    sure = judged_of(point)
+    left = [rank.rank for rank in point.ranks if rank not in sure]
+    return f"not compared{f' on {ranks_in_words(left, len(point.ranks))}' if sure else ''}" if left else ""
+
+
+def _replayed(ranks: Sequence[RankPoint]) -> list[RankPoint]:
+    # a counter says how much there was, not of what
+    return [rank for rank in ranks if grown(rank) == rank.delta_bytes]
 
 
 def _unmoved(base: str, head: str, points: Sequence[Point], judged: dict[str, tuple[RankPoint, ...]]) -> str:
-    ranks = judged[points[0].at]
-    # a counter says how much there was, not of what
-    replayed = [rank for some in judged.values() for rank in some if grown(rank) == rank.delta_bytes]
-    where = ranks_in_words([rank.rank for rank in ranks], len(points[0].ranks))
-    text = f"{head} holds as much as {base}{f' on {where}' if where else ''} {_places(points)}"
+    replayed = [rank for some in judged.values() for rank in _replayed(some)]
+    where = [ranks_in_words([rank.rank for rank in judged[point.at]], len(point.ranks)) for point in points]
+    if len(set(where)) == 1:
+        text = f"{head} holds as much as {base}{f' on {where[0]}' if where[0] else ''} {_places(points)}"
+    else:
+        # a rank that is not compared at one point may be at another
+        places = [f"{point.title}{f' on {ranks}' if ranks else ''}" for point, ranks in zip(points, where, strict=True)]
+        text = f"{head} holds as much as {base} {' and '.join(places)}"
     if not replayed:
         return f"{text}, by torch's counters."
     return text + (", in other allocations." if any(rank.rows for rank in replayed) else ", in the same allocations.")

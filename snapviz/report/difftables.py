@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from snapviz.compare.verdict import figures, is_cut
 from snapviz.report.layout import Column, Line, Span, clean, cut, line, render_table, width_of, wrapped
-from snapviz.report.words import change, number
-from snapviz.schema import DiffReport, Moment, PhaseDelta, RankPoint, Trust
+from snapviz.report.words import change, number, signed
+from snapviz.schema import DiffReport, MeasureDelta, Moment, PhaseDelta, RankDelta, RankPoint, Trust
 from snapviz.units import format_bytes
 
-__all__ = ["environment_lines", "metric_lines", "phase_lines", "rank_lines"]
+__all__ = ["environment_lines", "metric_lines", "phase_lines", "rank_lines", "reserved_lines"]
 
 _WIDE = 150
 """Columns from which reserved memory has a place too."""
@@ -61,7 +61,7 @@ def phase_lines(report: DiffReport, width: int) -> list[Line]:
     rank, who = _rank_to_show(report)
     rows = [row for row in report.phases if row.rank == rank]
     measures = [*_MEASURES[:2], *(_MEASURES[2:] if width >= _WIDE else [])]
-    rows = [row for row in rows if not row.spans or _adds(row, rows, measures)]
+    rows = [row for row in rows if not row.spans or _adds(row, rows)]
     changed = [row for row in rows if any(_changed(row, measure) for measure in measures)]
     if not changed:
         return []
@@ -73,6 +73,8 @@ def phase_lines(report: DiffReport, width: int) -> list[Line]:
         for measure in measures:
             if some := [row for row in changed if _changed(row, measure)]:
                 lines += [line(), *_phase_table(some, [measure], names, who, width)]
+            else:
+                lines += [line(), line(Span(f"{measure.heading}: did not change in any phase", "faint"))]
     if same := [row.phase for row in rows if row not in changed]:
         names_of_same = ", ".join(map(clean, same[:_PHASES])) + _and_more(len(same) - _PHASES)
         lines += wrapped(f"not changed: {names_of_same}", width, "", "  ", "faint")
@@ -82,7 +84,7 @@ def phase_lines(report: DiffReport, width: int) -> list[Line]:
 def _legend(rows: list[PhaseDelta], width: int) -> list[Line]:
     """What the marks in the cells mean, of those there are."""
     marks = {_mark(trust) for row in rows for trust in (row.base_trust, row.head_trust)}
-    parts = ["≥ the recording has only the end of the phase"] * ("≥ " in marks)
+    parts = ["≥ the recording does not have all of the phase"] * ("≥ " in marks)
     parts += ["~ not exact"] * ("~ " in marks)
     if apart := [row.phase for row in rows if not row.comparable]:
         told = ", ".join(map(clean, apart[:_PHASES])) + _and_more(len(apart) - _PHASES)
@@ -94,10 +96,15 @@ def _and_more(count: int) -> str:
     return f" and {count:,} more" if count > 0 else ""
 
 
-def _adds(row: PhaseDelta, rows: list[PhaseDelta], measures: list[_Measure]) -> bool:
-    """Whether what spans phases shows something that none of them does."""
+def _adds(row: PhaseDelta, rows: list[PhaseDelta]) -> bool:
+    """The rule for what spans phases (``train`` above its steps), at every width the same: it is shown only
+    where base or head held more, or ended with another amount, between its phases than in any of them."""
     below = [one for one in rows if one.phase.startswith(f"{row.phase}/")]
-    return any(_pair(row, m) not in [_pair(one, m) for one in below] for m in measures)
+    return any(
+        _pair(row, measure)[side] not in [_pair(one, measure)[side] for one in below]
+        for measure in _MEASURES[:2]
+        for side in (0, 1)
+    )
 
 
 def _widest(lines: list[Line]) -> int:
@@ -175,6 +182,43 @@ def _cell(value: int | None, mark: str = "") -> Span:
     return _NOTHING if value is None else Span(f"{mark}{format_bytes(value)}")
 
 
+# ------------------------------------------------------------------ reserved
+
+
+def reserved_lines(report: DiffReport, width: int) -> list[Line]:
+    """What torch reserved from the device, of the run: no table of phases has room for it everywhere.
+    Of the rank that the phases are shown of, else of the one where it changed most."""
+    if not report.ranks:
+        return []
+    first = report.points[0].worst_rank if report.points else None
+    told = {rank.rank: _reserved(rank) for rank in report.ranks}
+    changed = [rank for rank in report.ranks if told[rank.rank]]
+    if not changed:
+        return []
+    most = max(changed, key=lambda rank: (rank.rank == first, abs(rank.end.delta.reserved_bytes)))
+    parts = told[most.rank]
+    alone = len(report.ranks) == 1 or all(one == parts for one in told.values())
+    title = f"reserved{'' if alone else f' (rank {most.rank})'}   "
+    together = title + " · ".join(parts)
+    if width_of(together) <= width:
+        return [line(together)]
+    return [line(title if index == 0 else " " * len(title), part) for index, part in enumerate(parts)]
+
+
+def _reserved(rank: RankDelta) -> list[str]:
+    """``peak 534.00 MiB → 592.00 MiB (+58.00 MiB)``, and the same of the end; only what changed, and is known."""
+    peak = _from_to(rank.peak) if not (rank.base.truncated or rank.head.truncated) else ""
+    end = _from_to(rank.end)
+    if peak and peak == end:
+        return [f"peak and end {peak}"]
+    return [f"peak {peak}"] * bool(peak) + [f"end {end}"] * bool(end)
+
+
+def _from_to(measure: MeasureDelta) -> str:
+    base, head, delta = (one.reserved_bytes for one in (measure.base, measure.head, measure.delta))
+    return f"{format_bytes(base)} → {format_bytes(head)} ({signed(delta)})" if delta else ""
+
+
 # ------------------------------------------------------------------ ranks
 
 
@@ -221,7 +265,7 @@ def environment_lines(report: DiffReport, width: int) -> list[Line]:
 
 
 def _value(value: object) -> str:
-    return "–" if value is None else cut(str(value), 60)
+    return "–" if value is None else "(empty)" if value == "" else cut(str(value), 60)
 
 
 def metric_lines(report: DiffReport, width: int) -> list[Line]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from snapviz.compare.verdict import told_apart
-from snapviz.report.difftables import environment_lines, metric_lines, phase_lines, rank_lines
+from snapviz.compare.verdict import is_cut, judged_of, told_apart, worst_of
+from snapviz.report.difftables import environment_lines, metric_lines, phase_lines, rank_lines, reserved_lines
 from snapviz.report.layout import Line, Span, clean, line, wrapped
 from snapviz.report.rows import row_lines
 from snapviz.report.words import block_counts, broken_in_words, fold_names, plural
@@ -27,7 +27,8 @@ def diff_lines(report: DiffReport, width: int = 100, top: int = 10) -> list[Line
     width = max(60, width)
     lines = _header(report, width)
     lines += _warnings(report, width)
-    lines += phase_lines(report, width)
+    phases, reserved = phase_lines(report, width), reserved_lines(report, width)
+    lines += [*phases, *([] if phases or not reserved else [line()]), *reserved]
     lines += rank_lines(report, width)
     lines += _why(report, width, top)
     lines += _saving(report, width)
@@ -102,9 +103,34 @@ def _why(report: DiffReport, width: int, top: int) -> list[Line]:
             continue
         rows, where = told.get(rank.rank, (frozenset(), ""))
         lines += [line(), *wrapped(_why_title(points, rank), width, style="strong")]
+        if len(_phases_of_peak(points)) == 2 and _share_phases(report, rank.rank):
+            hint = "these are two different moments: --at phase:NAME compares one phase"
+            lines += wrapped(hint, width, "  ", "  ", "faint")
         lines += row_lines(rank, width, top, rows, where)
         told.setdefault(rank.rank, (frozenset(rank.rows), clean(points[0].title)))
-    return lines
+    return lines + _not_explained(report, width, bool(lines))
+
+
+def _not_explained(report: DiffReport, width: int, others: bool) -> list[Line]:
+    """A line for a point that is not compared, and for one without a change beside ``others`` that have one."""
+    lines: list[Line] = []
+    for point in report.points:
+        sure, known = judged_of(point), [rank for rank in point.ranks if rank.delta_bytes is not None]
+        if known and not sure:
+            lines += wrapped(f"{clean(point.title)}: not compared. {_remedy(report, known)}", width, "", "  ")
+        elif others and sure and not any(rank.rows or rank.delta_bytes for rank in sure):
+            lines += wrapped(f"{clean(point.title.removeprefix('at the '))}: did not change", width, "", "  ", "faint")
+    return [line(), *lines] if lines else []
+
+
+def _remedy(report: DiffReport, ranks: Sequence[RankPoint]) -> str:
+    """Why nothing can be compared, and what would let it be."""
+    cut = [[is_cut(when) for when in (rank.base_moment, rank.head_moment)] for rank in ranks]
+    names = [name for side, name in enumerate(_names(report)) if any(one[side] for one in cut)]
+    if not names:
+        return "Its phases come from another source on each side: record both runs alike."
+    has = "have" if len(names) > 1 else "has"
+    return f"{' and '.join(names)} {has} no recording of the start: begin recording before the first allocation."
 
 
 def _merged(points: Sequence[Point]) -> list[list[Point]]:
@@ -129,19 +155,35 @@ def _why_title(points: Sequence[Point], rank: RankPoint) -> str:
     titles = " and ".join(point.title for point in points)
     if all(point.at in ("end", "peak") for point in points):
         titles = " and ".join(f"at the {point.at}" for point in points) + " of the run"
-    phase = rank.head_moment.phase if rank.head_moment is not None else None
-    if not first.at.startswith("phase:") and first.at != "end" and phase not in (None, "run"):
-        titles += f" ({phase})"
+    phases = _phases_of_peak(points)
+    if phases and (first.at == "peak" or len(phases) == 2):
+        titles += f" ({' → '.join(phases)})"
     if any(_is_partial(point, rank.rank) for point in points):
         titles += ", as far as it is recorded"
-    same = [r.rank for r in first.ranks if r.rows == rank.rows]
+    same, sure = [r.rank for r in first.ranks if r.rows == rank.rows], judged_of(first)
     if len(first.ranks) == 1:
         who = ""
     elif len(same) == len(first.ranks):
         who = ", both ranks" if len(same) == 2 else f", all {len(same)} ranks"
     else:
-        who = f", rank {rank.rank} (worst of {len(first.ranks)})"
+        who = f", rank {rank.rank}{f' (worst of {len(sure)})' if len(sure) > 1 else ''}"
     return f"why, {clean(titles)}{who}: {format_exact(rank.delta_bytes or 0, signed=True)}"
+
+
+def _phases_of_peak(points: Sequence[Point]) -> list[str]:
+    """The phases that base and head of the run's peak are in: one where it is the same, none where none is known."""
+    rank = next((_worst(point) for point in points if point.at == "peak"), None)
+    moments = [rank.base_moment, rank.head_moment] if rank is not None else []
+    phases = [when.phase for when in moments if when is not None]
+    if all(phase in (None, "run") for phase in phases):
+        return []
+    return list(dict.fromkeys("no phase" if phase in (None, "run") else phase for phase in phases))
+
+
+def _share_phases(report: DiffReport, number: int) -> bool:
+    """Whether a rank has a phase that can be compared: names from different sources may be one moment."""
+    rows = (row for row in report.phases if row.rank == number and row.comparable)
+    return any(row.base_peak is not None and row.head_peak is not None for row in rows)
 
 
 def _is_partial(point: Point, number: int) -> bool:
@@ -151,7 +193,9 @@ def _is_partial(point: Point, number: int) -> bool:
 
 
 def _worst(point: Point) -> RankPoint | None:
-    return next((rank for rank in point.ranks if rank.rank == point.worst_rank), None)
+    """The worst rank of those that can be compared."""
+    sure = judged_of(point)
+    return next((r for r in sure if r.rank == point.worst_rank), worst_of(sure) if sure else None)
 
 
 # ------------------------------------------------------------------ what it would save
@@ -162,7 +206,8 @@ def _saving(report: DiffReport, width: int) -> list[Line]:
     base, head = _names(report)
     for point in report.points:
         rank = _worst(point)
-        if rank is None or rank.base_total_bytes is None or _is_partial(point, rank.rank):
+        # where nothing changed there is nothing to save against base
+        if rank is None or not rank.rows or rank.base_total_bytes is None or _is_partial(point, rank.rank):
             continue
         if rank.head_without is not None and rank.head_without.saved_bytes:
             against = rank.head_without.peak_bytes - rank.base_total_bytes

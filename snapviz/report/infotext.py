@@ -95,7 +95,7 @@ def _rank(rank: RankInfo, width: int, top: int, several: bool) -> list[Line]:
         lines += wrapped(f"~ not understood, and left out: {clean(', '.join(parts))}{more}", width, "", "  ")
     lines += _phase_lines(rank, width)
     lines += _live(rank, width, top)
-    lines += _dangling(rank, width)
+    lines += _dangling(rank, width, top)
     if rank.suspects:
         title = "suspects of dangling (none is certain)"
         lines += [line(), *wrapped(title, width, style="strong"), *suspect_lines(rank.suspects, width)]
@@ -115,10 +115,9 @@ def _file(rank: RankInfo) -> Iterator[str]:
 
 def _container(rank: RankInfo) -> Iterator[str]:
     known = rank.container
-    if "container" in known:
-        yield str(known["container"])
-    if "protocol" in known:
-        yield f"pickle protocol {known['protocol']}"
+    protocol = f"protocol {known['protocol']}" if "protocol" in known else ""
+    if told := ", ".join(part for part in (str(known.get("container", "")), protocol) if part):
+        yield told
     if "shape" in known:
         yield str(known["shape"])
 
@@ -214,7 +213,7 @@ def _live_row(row: LiveRow, width: int) -> list[Line]:
     return [[*head, Span(cut_left(tail, max(0, width - used)), "faint")], below]
 
 
-def _dangling(rank: RankInfo, width: int) -> list[Line]:
+def _dangling(rank: RankInfo, width: int, top: int) -> list[Line]:
     if not rank.dangling:
         told = "none" if rank.dangling_known else f"cannot be told: {clean(rank.dangling_why)}"
         return [line(), *wrapped(f"dangling: {told}", width)]
@@ -225,20 +224,30 @@ def _dangling(rank: RankInfo, width: int) -> list[Line]:
     for one in rank.dangling:
         groups.setdefault((one.should_go_in, one.gone_in), []).append(one)
     for (should, gone), found in groups.items():
-        lines += _dangling_group(should, gone, found, width)
+        some, used = _dangling_group(should, gone, found, width, top)
+        lines, top = lines + some, top - used
     if rank.without is not None:
-        text = f"without it the peak would be {format_bytes(rank.without.peak_bytes)}"
+        what = "it" if len(rank.dangling) == 1 else "them"
+        text = f"without {what} the peak would be {format_bytes(rank.without.peak_bytes)}"
         lines += wrapped(f"{text}, {format_bytes(rank.without.saved_bytes)} less.", width)
     return lines
 
 
-def _dangling_group(should: str, gone: str | None, found: list[Dangling], width: int) -> list[Line]:
+def _dangling_group(
+    should: str, gone: str | None, found: list[Dangling], width: int, top: int
+) -> tuple[list[Line], int]:
+    """At most ``top`` rows, the largest first, with a line for the others; and how many rows there are."""
     when = "live at the end" if gone is None else f"released late, in {gone}"
     lines = wrapped(clean(f"should have gone in {should}, {when}:"), width, "  ", "  ")
     folded = [(name, [found[i] for i in positions]) for name, positions in fold_names([d.name for d in found])]
-    for name, some in sorted(folded, key=lambda one: -sum(d.block_bytes for d in one[1])):
+    ordered = sorted(folded, key=lambda one: -sum(d.block_bytes for d in one[1]))
+    shown, rest = ordered[:top], [d for _, some in ordered[top:] for d in some]
+    for name, some in shown:
         size = format_bytes(sum(d.block_bytes for d in some))
         kept = f"  kept by {some[0].holders[0]}" if some[0].holders else ""
         text = f"{clean(name)}  {plural(len(some), 'block')} · born {clean(some[0].birth_phase)}{clean(kept)}"
         lines.append(line(pad(size, 12, right=True), "  ", Span(cut_left(text, width - 14))))
-    return lines
+    if rest:
+        size = format_bytes(sum(d.block_bytes for d in rest))
+        lines.append(line(pad(size, 12, right=True), f"  in {plural(len(rest), 'more parameter')}"))
+    return lines, len(shown)

@@ -39,6 +39,9 @@ _PLUMBING = frozenset(
 )
 """Functions that are on the way everywhere and tell nothing."""
 
+_UNWINDER = ("torch::unwind::", "torch::CapturedTraceback::")
+"""How the names of torch's own functions begin that take the stack, and are in every one of C++ frames."""
+
 _LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3")
 """Parts of a path that is a library's, where it is not relative to its package yet."""
 
@@ -100,7 +103,10 @@ def frames_in_words(stack: Sequence[str], lines: Sequence[int] | None, width: in
         return "no stack (another thread, or memory from before the recording)"
     numbered = zip(stack, lines if lines is not None else [None] * len(stack), strict=True)
     out, last = "", None
-    for function, file, number in _telling([_parts(text, number) for text, number in numbered]):
+    telling = _telling([_parts(text, number) for text, number in numbered])
+    if not telling:
+        return "only C++ frames"
+    for function, file, number in telling:
         place = file.rpartition("/")[2] or file
         # the same file again is understood
         where = f"{'' if file == last else place}{number}" or place
@@ -118,7 +124,8 @@ _Frame = tuple[str, str, str]
 
 def _telling(frames: Sequence[_Frame]) -> list[_Frame]:
     # C++ frames (stacks="all") come before Python's, and say where in PyTorch, not where in the model
-    python = [frame for frame in frames if frame[1].endswith(".py") or frame[1].startswith("<")] or list(frames)
+    python = [frame for frame in frames if frame[1].endswith(".py") or frame[1].startswith("<")]
+    python = python or [frame for frame in frames if not frame[0].startswith(_UNWINDER)]
     chosen = [frame for frame in python if frame[0] not in _PLUMBING] or python
     inner: list[_Frame] = []
     for position, frame in enumerate(chosen):

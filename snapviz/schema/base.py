@@ -18,6 +18,7 @@ __all__ = [
     "RankNumber",
     "Settings",
     "WorldSize",
+    "comparable",
 ]
 
 _LARGEST = 1 << 62

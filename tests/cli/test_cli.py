@@ -261,6 +261,46 @@ def test_progress_speaks_for_work_that_makes_no_calls() -> None:
     assert stream.text == "snapviz: compiling\n"
 
 
+def test_progress_says_once_that_code_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapviz.cli.progress._TICK_S", 60)
+    now = [0.0]
+    stream = Terminal(False)
+    with Progress(stream=stream, clock=lambda: now[0]) as progress:  # type: ignore[arg-type]
+        for second in (2, 5, 8):
+            now[0] = second
+            progress("compiling, once after an install")
+            now[0] = second + 2.5
+            progress(1, 10)
+            progress(f"decoding {'a' if second < 8 else 'b'}")
+    told = stream.text.splitlines()
+    assert told == [f"snapviz: {words}" for words in ("compiling, once after an install", "decoding a", "decoding b")]
+
+
+def test_progress_names_every_file_that_takes_more_than_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapviz.cli.progress._TICK_S", 60)
+    now = [5.0]
+    stream = Terminal(False)
+    with Progress(stream=stream, clock=lambda: now[0]) as progress:  # type: ignore[arg-type]
+        for name in "abc":
+            progress(f"reading {name}")
+            now[0] += 1.2
+            progress(1, 2)
+    assert [line.split()[2] for line in stream.text.splitlines()] == ["a", "b", "c"]
+
+
+def test_progress_still_names_the_file_when_code_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapviz.cli.progress._TICK_S", 60)
+    now = [5.0]
+    stream = Terminal(False)
+    with Progress(stream=stream, clock=lambda: now[0]) as progress:  # type: ignore[arg-type]
+        progress("decoding a")
+        for words in ("compiling", "decoding", "compiling", "decoding"):
+            progress(words)
+            now[0] += 1.2
+        progress(1, 2)
+    assert stream.text.splitlines()[-1] == "snapviz: decoding a 50%"
+
+
 def test_quiet_progress_says_nothing() -> None:
     stream = Terminal(False)
     now = iter(range(100))

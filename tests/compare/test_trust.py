@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from snapviz.compare.diff import diff
 from snapviz.report.difftext import diff_lines
 from snapviz.schema import DiffReport
@@ -61,6 +63,72 @@ def test_a_peak_that_lost_its_beginning_is_not_called_lower() -> None:
     assert "higher" not in diff(steps((100, 60), cut=1, name="ring"), steps((100, 100), name="main")).verdict
 
 
+def test_what_is_not_compared_is_not_explained_either() -> None:
+    report = diff(steps((100, 100), name="main"), steps((100, 60), cut=1, name="ring"), ["end", "peak"])
+    assert report.points[1].ranks[0].rows  # data they are all the same
+    shown = text(report)
+    assert "why" not in shown
+    assert "at the peak of the run: not compared. ring has no recording of the start: begin" in shown
+
+
+def test_a_file_without_events_lost_none() -> None:
+    dump = steps((100, 100), name="dump")
+    objects = steps_objects()
+    objects["device_traces"][0] = []
+    report = diff(dump, run_of(objects, name="bare"), ["end", "peak"])
+    assert report.verdict.endswith("bare has no events: only what was allocated at the dump; the peak is not compared.")
+    assert "oldest events" not in report.verdict
+
+
+def steps_objects() -> dict[str, Any]:
+    trace = Trace()
+    trace.alloc(20, frame("weights"))
+    return trace.objects()
+
+
+def test_a_verdict_names_the_ranks_it_is_of() -> None:
+    def run(name: str, cut: bool):
+        one, other = Trace(0), Trace(1)
+        objects = []
+        for trace in (one, other):
+            trace.alloc(20, frame("weights"))
+            first = len(trace.events)
+            trace.free(trace.alloc(30, FORWARD))
+            trace.free(trace.alloc(20, FORWARD))
+            document = trace.objects()
+            if cut and trace is other:
+                document["device_traces"][1] = trace.events[first + 4 :]
+            objects.append(document)
+        return run_of(*objects, name=name)
+
+    report = diff(run("main", False), run("ring", True))
+    assert report.verdict.startswith(
+        "ring holds as much as main at the end of the run on both ranks and at the peak of the run on rank 0"
+    )
+    assert report.verdict.endswith(", and not compared on rank 1.")
+
+
+def test_the_same_requests_are_only_rounding() -> None:
+    def run(name: str, *mib: int):
+        trace = Trace()
+        for one in mib:
+            address = trace.alloc(one + one % 2, FORWARD)
+            # 1 MiB is too little to be split off
+            trace.events[-1]["size"] = one * MIB
+            segment = trace.segments[address]
+            segment["requested_size"] = segment["blocks"][0]["requested_size"] = one * MIB
+        return run_of(trace, name=name)
+
+    report = diff(run("main", 20, 22), run("pr", 21, 21))
+    assert report.ranks[0].end.delta.requested_bytes == 0
+    assert report.verdict.startswith("pr ends and peaks 2.00 MiB higher")
+    assert report.verdict.endswith(
+        "The same bytes are requested at the end of the run and at the peak of the run: "
+        "rounding and unsplit remainders only."
+    )
+    assert "requested" not in diff(run("main", 20), run("pr", 20, 22)).verdict
+
+
 def test_a_peak_that_is_higher_even_without_its_beginning_is_at_least_that() -> None:
     report = diff(steps((100, 100), name="main"), steps((100, 100), cut=1, late=200, name="ring"), ["peak"])
     assert report.verdict.startswith("ring peaks at least 100.00 MiB higher")
@@ -81,7 +149,7 @@ def test_the_table_marks_a_phase_that_lost_its_beginning() -> None:
         "main and ring cannot be compared at the peak of train/step1. The peak of train/step1 in ring is that of "
         "the recording only, whose oldest events are gone, and not compared."
     )
-    assert "≥ the recording has only the end of the phase" in text(report)
+    assert "≥ the recording does not have all of the phase" in text(report)
 
 
 def test_torchs_counter_is_compared_where_the_history_is_cut() -> None:
@@ -169,6 +237,10 @@ def test_only_phases_that_cannot_be_compared_are_no_verdict() -> None:
     head = run_of(trace, records=[record([("train/step0", 0, trace.now)])], name="recorded")
     report = diff(run_of(job(), name="bare"), head, ["phase:train/step0"])
     assert report.verdict == "bare and recorded cannot be compared at the peak of train/step0."
+    shown = text(diff(run_of(job(), name="bare"), run_of(job(scale=2), records=[record([("train/step0", 0, 9)])])))
+    assert "two different moments" not in shown
+    assert "why" not in text(report)
+    assert "at the peak of train/step0: not compared. Its phases come from another source on each side" in text(report)
 
 
 # ------------------------------------------------------------------ names of phases
@@ -224,3 +296,55 @@ def test_what_reading_left_out_is_a_note() -> None:
     report = diff(run_of(job(), name="main"), head)
     assert "pr: the page holds 2 snapshots: the first is used" in report.notes
     assert "pr: not understood and left out: event key 'extra' (1,200)" in report.notes
+
+
+# ------------------------------------------------------------------ where and when
+
+
+def test_a_peak_in_another_phase_is_two_moments() -> None:
+    shown = text(diff(steps((100, 60), name="main"), steps((60, 120), name="pr")))
+    assert "why, at the peak of the run (train/step0 → train/step1): +20,971,520 bytes" in shown
+    assert "two different moments: --at phase:NAME compares one phase" in shown
+    assert "end of the run: did not change" in shown
+    assert "two different" not in text(diff(steps((100, 60)), steps((120, 60))))
+
+
+def test_what_spans_phases_is_shown_at_every_width_or_at_none() -> None:
+    report = diff(steps((100, 60), name="main"), steps((120, 80), name="pr"))
+    assert "train" in [row.phase for row in report.phases]
+    for width in (60, 80, 120, 200):
+        assert not [line for line in text(report, width).splitlines() if line.startswith("train ")]
+
+
+def test_reserved_is_told_at_every_width() -> None:
+    report = diff(steps((100, 60), name="main"), steps((120, 60), name="pr"))
+    for width in (80, 200):
+        shown = " ".join(text(report, width).split())
+        assert "reserved peak and end 200.00 MiB → 220.00 MiB (+20.00 MiB)" in shown
+    assert "reserved" not in text(diff(steps((100, 60)), steps((100, 60))), 80)
+    # of a peak that is not whole nothing is said
+    cut = text(diff(steps((100, 100)), steps((100, 60), cut=1)), 80)
+    assert "reserved   end 140.00 MiB → 200.00 MiB (+60.00 MiB)" in cut
+
+
+def test_phases_are_in_the_order_they_began() -> None:
+    report = diff(job_with("zeta", "alpha"), job_with("zeta", "beta", "alpha"))
+    assert [row.phase for row in report.phases if row.phase in ("zeta", "alpha", "beta")] == ["zeta", "beta", "alpha"]
+    cut = diff(steps((100, 60, 40)), steps((100, 60, 40), cut=1))
+    assert [row.phase for row in cut.phases if row.phase != "train"] == ["setup", "train/step0", "train/step"]
+
+
+def job_with(*names: str):
+    trace = Trace()
+    phases = []
+    for name in names:
+        begin = trace.tick()
+        trace.free(trace.alloc(20, FORWARD))
+        phases.append((name, begin, trace.tick()))
+        trace.tick()
+    return run_of(trace, records=[record(phases)])
+
+
+def test_a_run_against_itself_has_nothing_to_save() -> None:
+    assert "without what dangles" not in text(diff(sharded(leak=True), sharded(leak=True)))
+    assert "without what dangles" in text(diff(sharded(), sharded(leak=True)))

@@ -101,6 +101,34 @@ def test_a_setting_that_is_not_a_number_is_no_difference_from_itself() -> None:
     assert len(diff(run("a", float("nan")), run("b", 1.0)).environment) == 2
 
 
+def test_an_empty_setting_is_seen() -> None:
+    def run(name: str, value: object):
+        one = run_of(job(), name=name)
+        one.manifest = RunManifest.model_construct(
+            schema_version=1, name=name, settings={"x": value}, packages={}, metrics={}
+        )
+        return one
+
+    assert "different: setting x: (empty) → a" in text_of(diff_lines(diff(run("m", ""), run("p", "a"))))
+
+
+def test_a_measure_that_did_not_change_is_said_where_its_table_is_left_out() -> None:
+    text = text_of(diff_lines(diff(run_of(spike(100), name="main"), run_of(spike(140), name="pr")), 60))
+    assert "peak main" in text
+    assert "\nend: did not change in any phase\n" in text
+    assert "\nend of the run: did not change\n" in text
+
+
+def spike(mib: int) -> Trace:
+    trace = Trace()
+    trace.alloc(20)
+    trace.mark("START", "ProfilerStep#0")
+    trace.free(trace.alloc(mib))
+    trace.mark("END", "ProfilerStep#0")
+    trace.free(trace.alloc(20))
+    return trace
+
+
 def test_json_is_ascii_whatever_it_tells_of() -> None:
     name = "modèle\x7f\x85\u202e\u2028𝔘"
     trace = Trace()

@@ -48,6 +48,14 @@ def test_every_stale_parameter_is_in_the_text() -> None:
     assert "+302,235,136 bytes" in text
 
 
+@pytest.mark.parametrize(("top", "rows", "others"), [(0, 0, 75), (3, 3, 65), (1000, 12, 0)])
+def test_the_list_of_what_dangles_ends_at_top_rows(top: int, rows: int, others: int) -> None:
+    text = text_of(info_lines(info(sample("fsdp2_before_notfixed")), 100, top))
+    told = text[text.index("dangling: 75 parameters") :]
+    assert len(re.findall(r"blocks? · born materialize", told)) == rows
+    assert (f" in {others} more parameters\n" in told) == bool(others)
+
+
 @pytest.mark.parametrize("top", [0, 1, 3, 1000])
 @pytest.mark.parametrize("width", [60, 80, 130, 200])
 def test_the_amounts_of_a_point_sum_to_its_total(top: int, width: int) -> None:
@@ -66,7 +74,7 @@ def test_what_is_not_certain_stands_above_the_tables() -> None:
     text = text_of(diff_lines(report, 100))
     first_table = text.index("phase ")
     assert 0 < text.index("! pr: rank 1 is not in these numbers: truncated") < first_table
-    assert "1 rank could not be read" in text[:first_table]
+    assert "1 rank could not be read and counts for nothing here." in " ".join(text[:first_table].split())
     bare = text_of(diff_lines(diff(run_of(job()), sample_bare()), 100))
     assert bare.index("~ ") < bare.index("phase ")
 

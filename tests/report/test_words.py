@@ -23,10 +23,18 @@ from snapviz.report.words import fold_names, frames_in_words, number
         ("f (a.py:" + "9" * 5000 + ")", None, "f a.py:999"),
         ("… 300 frames …", -1, "… 300 frames …"),
         ("bare", None, "bare"),
+        ("torch::unwind::unwind() (??:0)", None, "only C++ frames"),
     ],
 )
 def test_a_frame_in_words(text: str, line: int | None, words: str) -> None:
     assert frames_in_words([text], None if line is None else [line], 80).startswith(words)
+
+
+def test_torchs_own_unwinder_is_no_frame_of_the_stack() -> None:
+    own = ["torch::unwind::unwind() (??:0)", "torch::CapturedTraceback::gather(bool, bool, bool) (??:0)"]
+    assert frames_in_words([*own, "at::empty (??:0)"], None, 80).startswith("at::empty")
+    assert frames_in_words([*own, "step (/r/train.py:3)"], None, 80) == "step train.py:3"
+    assert frames_in_words(own, None, 80) == "only C++ frames"
 
 
 def test_a_hostile_frame_takes_no_time() -> None:
