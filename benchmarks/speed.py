@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import mmap
 import subprocess
 import sys
 import tempfile
@@ -27,8 +26,7 @@ from tables import Row, Section, Target, report
 
 MULTIPLY = Path(__file__).with_name("multiply.py")
 RANK = "rank00000.pickle"
-TOUCHED_BYTES = 2 << 30
-"""More than any contender at 2 million events needs."""
+
 
 _CACHED_AFTER_S = 2.2
 """A file younger than 2 s is not cached: it could still change without a trace."""
@@ -49,25 +47,16 @@ class Bench:
     def in_turn(self, names: list[str], path: Path) -> dict[str, Measured]:
         """Contenders by name, each run as often, one after another.
 
-        Each turn begins with the next of them, and each of them on memory that was touched just before:
-        in a virtual machine the first touch of a page waits for the host, which can take longer than
-        all the rest, and would be counted against whoever happens to come first.
+        Each turn begins with the next of them: in a virtual machine the first touch of a page waits for
+        the host, and whoever follows a process that freed a gigabyte has more or less of that to wait for.
         """
         results = {name: Measured() for name in names}
         for turn in range(self.repeat):
             first = turn % len(names)
             for name in [*names[first:], *names[:first]]:
                 _say(f"{path.parent.name} {turn + 1}/{self.repeat}: {name}")
-                _touch_memory()
                 results[name].add(contend(name, path, self.environment))
         return results
-
-
-def _touch_memory() -> None:
-    """Makes the host of a virtual machine give this system the memory that the next process will use."""
-    with mmap.mmap(-1, TOUCHED_BYTES) as memory:
-        for page in range(0, TOUCHED_BYTES, mmap.PAGESIZE):
-            memory[page] = 1
 
 
 def main() -> int:

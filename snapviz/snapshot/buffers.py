@@ -8,6 +8,7 @@ untouched pages cost nothing; a full group is copied to a larger one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +69,7 @@ _LAYOUT: dict[str, _Layout] = {
     "stack_value": _Layout(v.G_STACK, np.int64),
     "marks": _Layout(v.G_MARKS, np.int64),
     "memo_tag": _Layout(v.G_MEMO, np.int8, cleared=True),
-    "memo_value": _Layout(v.G_MEMO, np.int64),
+    "memo_value": _Layout(v.G_MEMO, np.uint32),
     "objects": _Layout(v.G_OBJECTS, np.int64),
     "string_slots": _Layout(v.G_STRINGS, np.int32),
     "string_hash": _Layout(v.G_STRINGS, np.uint64),
@@ -110,7 +111,7 @@ def allocate(size: int) -> Buffers:
         v.G_STACK_FRAMES: 2 * v.STACK_LIMIT,  # this much is always asked for, see containers.room_for_items
     }
     arrays: dict[str, Array] = {"unknown": np.zeros((2, v.U_LIMIT), np.int64)}
-    for name, layout in _LAYOUT.items():
+    for name, layout in _layout(size):
         if name.endswith("_slots"):
             arrays[name] = np.zeros(4 * _START, layout.dtype)
         else:
@@ -129,9 +130,19 @@ def grow(buffers: Buffers, group: int, needed: int, in_use: int) -> Buffers:
             changed[name] = _rehashed(getattr(buffers, name.replace("_slots", "_hash"))[:in_use], 2 * needed)
             continue
         capacity = max(needed, old.shape[-1] + old.shape[-1] // 2)
-        changed[name] = _empty(layout, capacity)
+        changed[name] = _empty(layout._replace(dtype=old.dtype.type), capacity)
         changed[name][..., :in_use] = old[..., :in_use]
     return buffers._replace(**changed)
+
+
+def _layout(size: int) -> Iterator[tuple[str, _Layout]]:
+    """The layout for a pickle of ``size`` bytes: a memo of ids that 32 bits hold, where those do.
+
+    Every string and container takes a byte or more, so there are fewer of them than bytes.
+    """
+    for name, layout in _LAYOUT.items():
+        wide = name == "memo_value" and size >= 1 << 32
+        yield name, layout._replace(dtype=np.int64) if wide else layout
 
 
 def _empty(layout: _Layout, capacity: int) -> Array:

@@ -94,7 +94,10 @@ def run(data, limit, b, st):  # type: ignore[no-untyped-def]
                 slot = uint64(st[v.ST_MEMO_LEN])
                 if slot >= memo_size or b.memo_tag[slot] != v.T_UNSET or int64(top) <= base:
                     break
-                b.memo_tag[slot] = b.stack_tag[top - _1]
+                tag = b.stack_tag[top - _1]
+                if tag != v.T_STR and tag != v.T_OBJ:
+                    break
+                b.memo_tag[slot] = tag
                 b.memo_value[slot] = b.stack_value[top - _1]
                 st[v.ST_MEMO_LEN] += 1
                 st[_USED + v.G_MEMO] = max(st[_USED + v.G_MEMO], int64(slot) + 1)
@@ -189,6 +192,9 @@ def run(data, limit, b, st):  # type: ignore[no-untyped-def]
                 st[v.ST_MEMO_LEN] += 1
             b.memo_tag[entry] = b.stack_tag[sp - 1]
             b.memo_value[entry] = b.stack_value[sp - 1]
+            if int64(b.memo_value[entry]) != b.stack_value[sp - 1]:  # a number of more than 32 bits
+                code = fail(st, v.R_MEMO_NUMBER, start, op, 0)
+                break
             st[_USED + v.G_MEMO] = max(st[_USED + v.G_MEMO], entry + 1)
         elif op == 0x75 or op == 0x73 or op == 0x64:  # SETITEMS, SETITEM, DICT
             m = base

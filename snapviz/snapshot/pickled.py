@@ -81,6 +81,7 @@ _WORDS = {
     v.R_PROTOCOL: "pickle protocol {b} is not known; 2 to 5 are read",
     v.R_MEMO: "garbled: {op} refers to memo entry {b:,}, which was never stored",
     v.R_MEMO_INDEX: "garbled: {op} stores memo entry {b:,}, more than the file has bytes",
+    v.R_MEMO_NUMBER: "{op} stores a number in the memo; no pickler does that",
     v.R_UNDERFLOW: "{op}: garbled: nothing is on the pickle stack where a value was expected",
     v.R_NO_MARK: "{op}: garbled: a MARK was expected before it",
     v.R_NOT_LIST: "{op}: garbled: a list was expected below the items",

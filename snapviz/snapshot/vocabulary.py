@@ -156,7 +156,8 @@ U_LIMIT = 256
     R_FRAME,
     R_LATE_KEY,
     R_DEEP_STACK,
-) = range(20)
+    R_MEMO_NUMBER,
+) = range(21)
 
 # Which growable buffer is full (R_GROW).
 (

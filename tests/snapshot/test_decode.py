@@ -258,6 +258,7 @@ def test_every_opcode_that_could_run_something_is_refused(opcode: str) -> None:
         (b"\x80\x04\xfe.", "garbled: byte 0xfe is no pickle opcode", 2),
         (b"\x80\x04h\x09.", "garbled: BINGET refers to memo entry 9, which was never stored", 2),
         (b"\x80\x04}r\xff\xff\xff\xff.", "garbled: LONG_BINPUT stores memo entry 4,294,967,295, more than", 3),
+        (b"\x80\x04\x8a\x05\0\0\0\0\x01\x94.", "MEMOIZE stores a number in the memo; no pickler does that", 9),
         (b"\x80\x04u.", "SETITEMS: garbled: a MARK was expected before it", 2),
         (b"\x80\x04.", "STOP: garbled: nothing is on the pickle stack", 2),
         (b"\x80\x04K\x01K\x02a.", "APPEND: garbled: a list was expected below the items", 6),
@@ -383,3 +384,19 @@ def test_a_long_name_is_cut_where_it_becomes_text() -> None:
     text = columns.frame_text(0)
     assert text == f"{'n' * 500}… ({'f' * 500}…:7)"
     assert columns.strings.text(int(columns.frames.name[0])) == "n" * 1_000_000
+
+
+@pytest.mark.parametrize("size", [1 << 20, 1 << 32])
+def test_a_memo_of_either_width_gives_the_same(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of 4 GiB and more have a memo of 64 bits."""
+    from snapviz.snapshot import buffers, pickled
+
+    monkeypatch.setattr(pickled, "allocate", lambda _: buffers.allocate(0)._replace(**_memo(buffers, size)))
+    data = pickle.dumps(b.snapshot(*[b.event(addr=i, frames=[b.frame(f"f{i}")]) for i in range(50)]), 4)
+    assert_same(decode(data), oracle_columns(data))
+
+
+def _memo(buffers: Any, size: int) -> dict[str, Any]:
+    layout = dict(buffers._layout(size))["memo_value"]
+    assert layout.dtype == (np.int64 if size >= 1 << 32 else np.uint32)
+    return {"memo_value": np.empty(4, layout.dtype), "memo_tag": np.zeros(4, np.int8)}
