@@ -20,7 +20,7 @@ SAMPLES = ROOT / "sample_snapshots"
 MIB = 1 << 20
 
 
-def frame(name: str, filename: str = "/work/model.py", line: int = 1) -> dict[str, Any]:
+def frame(name: str, filename: str = "/repo/model.py", line: int = 1) -> dict[str, Any]:
     return {"name": name, "filename": filename, "line": line}
 
 

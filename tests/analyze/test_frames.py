@@ -25,7 +25,7 @@ from tests.analyze.builders import Trace, frame
         ("thunder.computation_3", "<thunder.computation>", "generated"),
         ("<fx-generated_1>", "<fx-generated>", "generated"),
         ("/tmp/tmpab12cd34/train.py", "<tmp>/train.py", "generated"),
-        ("/work/main/model_2.py", "/work/main/model_2.py", "user"),
+        ("/repo/main/model_2.py", "/repo/main/model_2.py", "user"),
         ("train.py", "train.py", "user"),
         ("", "", "user"),
     ],
@@ -45,7 +45,7 @@ def test_frames_of_one_function_are_one_pair_whatever_the_line() -> None:
     trace = Trace()
     trace.alloc(20, frame("f", line=1), frame("f", line=2), frame("g", "/x/site-packages/a.py"))
     names = FrameNames(trace.snap().columns)
-    assert sorted(names.names) == [("/work/model.py", "f"), ("a.py", "g")]
+    assert sorted(names.names) == [("/repo/model.py", "f"), ("a.py", "g")]
     assert len(names.of_frame) == 3
     assert len(set(names.of_frame.tolist())) == 2
 

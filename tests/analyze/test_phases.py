@@ -372,6 +372,6 @@ def test_a_long_stack_is_shown_without_its_middle_and_each_text_once() -> None:
     first, second = (facts.stack_lines(int(stack)) for stack in facts.replay.allocations.stack)
     assert len(first) == 201
     assert first[150] == "… 800 frames …"
-    assert (first[0], first[-1]) == ("a (/work/model.py:1)", "main (/work/model.py:1)")
+    assert (first[0], first[-1]) == ("a (/repo/model.py:1)", "main (/repo/model.py:1)")
     assert max(map(len, first)) < 600
     assert len({id(text) for text in first + second}) == 7

@@ -8,7 +8,7 @@ TORCH = "/v/lib/python3.11/site-packages/torch"
 
 
 def job(
-    *, root: str = "/work/main", shift: int = 0, leak: int = 0, scale: int = 1, steps: int = 3, device: int = 0
+    *, root: str = "/repo/main", shift: int = 0, leak: int = 0, scale: int = 1, steps: int = 3, device: int = 0
 ) -> Trace:
     """Parameters, then steps of four all-gathers and activations; ``leak`` gathers of the last are kept."""
     trace = Trace(device)

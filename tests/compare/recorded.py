@@ -12,7 +12,7 @@ SITE = "/v/lib/python3.11/site-packages"
 INIT = frame("__init__", f"{SITE}/torch/nn/modules/linear.py")
 SHARD = frame("_init_sharded_param", f"{SITE}/torch/distributed/fsdp/_fsdp_param.py")
 ADAM = frame("_init_group", f"{SITE}/torch/optim/adam.py")
-FORWARD = frame("forward", "/work/model.py")
+FORWARD = frame("forward", "/repo/model.py")
 
 
 def sharded(

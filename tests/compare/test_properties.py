@@ -13,12 +13,12 @@ from tests.analyze.builders import Trace, frame, run_of
 
 TORCH = "/v/lib/python3.11/site-packages/torch"
 FRAMES = [
-    ("forward", "/work/pkg/model.py"),
-    ("forward", "/work/model.py"),
-    ("<module>", "/work/train.py"),
+    ("forward", "/repo/pkg/model.py"),
+    ("forward", "/repo/model.py"),
+    ("<module>", "/repo/train.py"),
     ("_init_group", f"{TORCH}/optim/adam.py"),
     ("foreach_all_gather", f"{TORCH}/distributed/fsdp/_c.py"),
-    ("__init__", "/work/pkg/__init__.py"),
+    ("__init__", "/repo/pkg/__init__.py"),
 ]
 POINTS = ["end", "peak", "phase:train/step0", "phase:train/step0:end"]
 

@@ -62,7 +62,7 @@ SAME = [
     ([frame("f", "/v1/lib/python3.11/site-packages/t/a.py")], [frame("f", "/v2/site-packages/t/a.py")]),
     # checked out and installed, with either of them first; so too a library built from its checkout
     ([frame("f", "/home/me/proj/pkg/m.py")], [frame("f", "/v/site-packages/pkg/m.py")]),
-    ([frame("f", "/v/site-packages/proj/m.py")], [frame("f", "/work/main/m.py")]),
+    ([frame("f", "/v/site-packages/proj/m.py")], [frame("f", "/repo/main/m.py")]),
     ([frame("walk"), frame("walk"), frame("main")], [frame("walk"), frame("main")]),
     ([frame("k", "thunder.computation_3")], [frame("k", "thunder.computation_12")]),
     ([frame("<module>", "/r/train_main.py")], [frame("<module>", "/r/train_pr.py")]),
@@ -151,4 +151,4 @@ def test_long_stacks_and_names_are_cut_in_what_is_shown() -> None:
 def test_a_stack_of_200_frames_is_whole() -> None:
     _, _, names = joint([[frame(f"f{i}") for i in range(200)]], [])
     assert len(names.texts(0, 0)) == 200
-    assert names.texts(0, 0)[150] == "f150 (/work/model.py)"
+    assert names.texts(0, 0)[150] == "f150 (/repo/model.py)"
