@@ -124,7 +124,6 @@ BESIDE = {K_EVENT: {"device_free": F_DEVICE_FREE, "forward_frames": F_FORWARD}, 
 N_WIDE = 4
 N_EVENT, N_BLOCK, N_SEGMENT, N_FRAME, N_ANNOTATION, N_HISTORY = (len(COLUMNS[kind]) for kind in range(ROW_KINDS))
 BLOCK_REQUESTED, BLOCK_STACK, BLOCK_HISTORY = 2, 4, 5
-EVENT_ACTION = 4
 
 assert {kind: {key for key, _, _ in columns} | set(BESIDE.get(kind, ())) for kind, columns in COLUMNS.items()} == {
     KIND_WORDS.index(word): set(keys) for word, keys in KNOWN_KEYS.items() if word in KIND_WORDS
