@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from snapviz.snapshot import vocabulary as v
 
-__all__ = ["Buffers", "allocate", "grow"]
+__all__ = ["Buffers", "allocate", "groups", "grow"]
 
 Array = npt.NDArray[Any]
 
@@ -117,6 +117,11 @@ def allocate(size: int) -> Buffers:
         else:
             arrays[name] = _empty(layout, max(_START, guess.get(layout.group, 0)))
     return Buffers(**arrays)
+
+
+def groups() -> Iterator[tuple[str, int]]:
+    """The arrays that are filled from their start, and the group (vocabulary.G_*) each belongs to."""
+    return ((name, layout.group) for name, layout in _LAYOUT.items() if not name.endswith("_slots"))
 
 
 def grow(buffers: Buffers, group: int, needed: int, in_use: int) -> Buffers:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from snapviz.errors import SnapshotError
 from snapviz.snapshot import vocabulary as v
+from snapviz.snapshot.ahead import SAMPLE_BYTES, Ahead
 from snapviz.snapshot.buffers import allocate, grow
 from snapviz.snapshot.columns import Columns
 from snapviz.snapshot.graph import Decoded, columns_of
@@ -48,19 +49,23 @@ def _run(data: npt.NDArray[np.uint8], progress: Progress | None) -> Decoded:
     for known in v.KNOWN_STRINGS:
         raw = np.frombuffer(known.encode(), np.uint8)
         intern.intern_known(raw, len(raw), buffers, st)
-    while True:
-        limit = min(len(data), int(st[v.ST_POS]) + _SLICE)
-        code = machine.run(data, limit, buffers, st)
-        if code == v.R_GROW:
-            group, needed = int(st[v.ST_A]), int(st[v.ST_B])
-            buffers = grow(buffers, group, needed, int(st[v.ST_USED + group]))
-        elif code == v.R_PAUSED:
-            if progress:
-                progress(int(st[v.ST_POS]), len(data))
-        elif code == v.R_DONE:
-            return Decoded(buffers, st, len(data))
-        else:
-            raise SnapshotError(_words(code, st, len(data)), offset=int(st[v.ST_OFFSET]))
+    with Ahead() as ahead:
+        while True:
+            at = int(st[v.ST_POS])
+            limit = min(len(data), SAMPLE_BYTES if at < SAMPLE_BYTES else at + _SLICE)
+            code = machine.run(data, limit, buffers, st)
+            if code == v.R_GROW:
+                group, needed = int(st[v.ST_A]), int(st[v.ST_B])
+                ahead.replaced(group)
+                buffers = grow(buffers, group, needed, int(st[v.ST_USED + group]))
+            elif code == v.R_PAUSED:
+                ahead.start(buffers, st[v.ST_USED :], int(st[v.ST_POS]) / len(data))
+                if progress:
+                    progress(int(st[v.ST_POS]), len(data))
+            elif code == v.R_DONE:
+                return Decoded(buffers, st, len(data))
+            else:
+                raise SnapshotError(_words(code, st, len(data)), offset=int(st[v.ST_OFFSET]))
 
 
 def _words(code: int, st: npt.NDArray[np.int64], size: int) -> str:
