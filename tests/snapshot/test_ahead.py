@@ -47,7 +47,7 @@ def test_what_the_rest_will_take_is_resident_and_what_was_written_is_kept() -> N
         ahead.start(buffers, in_use(G_EVENTS=50_000), 0.1)
         touched(ahead)
     for column in (*buffers.events_wide, *buffers.events_narrow):
-        assert resident(column[:500_000]) == 1
+        assert resident(column[50_000:490_000]) == 1
     for column in buffers.events_wide:  # a huge page, 2 MiB, from what is expected and from the next column
         assert resident(column[800_000:1_100_000]) == 0
     assert (buffers.events_wide[:, :50_000] == 7).all()
