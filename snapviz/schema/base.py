@@ -17,6 +17,7 @@ __all__ = [
     "PhaseName",
     "RankNumber",
     "Settings",
+    "Tally",
     "WorldSize",
     "comparable",
 ]
@@ -33,6 +34,8 @@ Address = Annotated[int, Field(ge=0, lt=1 << 63)]
 """An address on a device."""
 Count = Annotated[int, Field(ge=1, lt=1 << 64)]
 """How many, at least one: what an unsigned word of 64 bits holds, as torch takes it."""
+Tally = Annotated[int, Field(ge=0, le=_LARGEST)]
+"""How often something happened; 0 is known to be none."""
 RankNumber = Annotated[int, Field(ge=0, lt=1 << 18)]
 """A rank's number."""
 WorldSize = Annotated[int, Field(ge=1, le=1 << 18)]

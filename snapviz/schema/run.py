@@ -21,6 +21,7 @@ from snapviz.schema.base import (
     PhaseName,
     RankNumber,
     Settings,
+    Tally,
     WorldSize,
 )
 
@@ -83,6 +84,9 @@ class RunManifest(Model):
     # package → version, those the recorder thought matter (lightning-thunder, accelerate, …)
     settings: Settings = {}
     # what the user passed of the run itself (batch size, sequence length): compared between runs
+    fake_process_group: bool | None = None
+    # whether torch's fake process group stood in for the other ranks: communication did nothing, so that
+    # its own memory is missing, values are wrong and times say nothing. None where nobody said
     metrics: Metrics = {}
     # name → value, of the whole run; unit in the name (tokens_per_s). NaN and infinity are not known
 
@@ -106,6 +110,14 @@ class TorchCounters(Model):
     # memory_stats()["requested_bytes.all.peak"]
     end_requested_bytes: Bytes | None = None
     # memory_stats()["requested_bytes.all.current"]
+    alloc_retries: Tally | None = None
+    # memory_stats()["num_alloc_retries"] in the phase: times the cache was flushed for want of memory
+    ooms: Tally | None = None
+    # memory_stats()["num_ooms"] in the phase
+    device_free_bytes: Bytes | None = None
+    # cudaMemGetInfo at the end, of the whole device
+    device_total_bytes: Bytes | None = None
+    # the same: total − free − reserved is held outside the allocator, by contexts, NCCL, other processes
 
 
 class PhaseRecord(Model):
@@ -181,6 +193,10 @@ class HistoryRecord(Model):
     # "all", "alloc" or "state": "alloc" means that a free carries its alloc's stack
     stacks: str | None = None
     # "python" or "all" (with C++)
+    events: Tally | None = None
+    # events of this device in the snapshot
+    overflowed: bool | None = None
+    # whether there were max_entries of them, so that older ones may have been overwritten
 
 
 class RankRecord(Model):
