@@ -184,7 +184,8 @@ def test_without_cache_nothing_is_written(tmp_path: Path, settled: None) -> None
 
 
 def test_progress_is_told_for_long_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapviz.snapshot.pickled._SLICE", 64)
+    for pause in ("_SLICE", "SAMPLE_BYTES"):
+        monkeypatch.setattr(f"snapviz.snapshot.pickled.{pause}", 64)
     file = tmp_path / "a.pickle"
     file.write_bytes(PICKLE)
     seen: list[tuple[Any, ...]] = []
