@@ -1,7 +1,8 @@
 """A heap-diff for PyTorch device memory.
 
-``diff("main", "pr")`` compares two runs, ``load_run`` reads one, ``load_snapshot`` one file. The
-names below are imported when they are first used: ``import snapviz`` alone imports no numpy.
+``diff("main", "pr")`` compares two runs, ``load_run`` reads one, ``load_snapshot`` one file;
+``record("main")`` records one, with ``phase("shard")`` inside it. The names below are imported when they
+are first used: ``import snapviz`` alone imports no numpy.
 """
 
 from __future__ import annotations
@@ -9,18 +10,24 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from snapviz.errors import InputError, OutputError, RunError, SnapshotError, SnapvizError, UsageError
+from snapviz.errors import InputError, OutputError, RecordError, RunError, SnapshotError, SnapvizError, UsageError
 
 if TYPE_CHECKING:
     from snapviz.analyze.run import Run, load_run
     from snapviz.compare.diff import diff
+    from snapviz.record.current import phase
+    from snapviz.record.recorder import Recorder
     from snapviz.replay.snapshot import Snapshot, load_snapshot
     from snapviz.schema import DiffReport
+
+    record = Recorder
 
 __all__ = [
     "DiffReport",
     "InputError",
     "OutputError",
+    "RecordError",
+    "Recorder",
     "Run",
     "RunError",
     "Snapshot",
@@ -31,22 +38,28 @@ __all__ = [
     "diff",
     "load_run",
     "load_snapshot",
+    "phase",
+    "record",
 ]
 
 __version__ = "0.1.0"
 
 _LAZY = {
+    "Recorder": "snapviz.record.recorder",
     "DiffReport": "snapviz.schema",
     "Run": "snapviz.analyze.run",
     "Snapshot": "snapviz.replay.snapshot",
     "diff": "snapviz.compare.diff",
     "load_run": "snapviz.analyze.run",
     "load_snapshot": "snapviz.replay.snapshot",
+    "phase": "snapviz.record.current",
 }
 
 
 def __getattr__(name: str) -> object:
     """Imports a public name at its first use (PEP 562)."""
+    if name == "record":  # the package, which can be called
+        return importlib.import_module("snapviz.record")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(importlib.import_module(_LAZY[name]), name)

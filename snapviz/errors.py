@@ -7,6 +7,7 @@ The whole tree, each with the exit code the command line ends with::
     ├── InputError                 2   something that cannot be read
     │   ├── SnapshotError          2   a snapshot's bytes: where, and what was expected
     │   └── RunError               2   a run directory, its manifest or a rank record
+    ├── RecordError                2   a recording that cannot begin as it was asked for
     └── OutputError                2   a result that cannot be written where it was asked for
 
 Exit codes of the command line: 0 within the rules, 1 a rule was hit, 2 usage or unreadable
@@ -15,7 +16,7 @@ input, 3 an error inside snapviz itself. A broken rank is never 0.
 
 from __future__ import annotations
 
-__all__ = ["InputError", "OutputError", "RunError", "SnapshotError", "SnapvizError", "UsageError"]
+__all__ = ["InputError", "OutputError", "RecordError", "RunError", "SnapshotError", "SnapvizError", "UsageError"]
 
 
 class SnapvizError(Exception):
@@ -58,6 +59,10 @@ class SnapshotError(InputError):
 
 class RunError(InputError):
     """A run directory, its manifest or a rank record cannot be used."""
+
+
+class RecordError(SnapvizError):
+    """A recording cannot begin as it was asked for."""
 
 
 class OutputError(SnapvizError):

@@ -1,0 +1,199 @@
+"""The census of a boundary: which tensor lies where, by name, and which originals are still there.
+
+Nothing here allocates on the device, and nothing keeps a tensor: originals are watched by a weak reference
+to their storage, never to a parameter (``swap_tensors`` raises for a tensor with weak references).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from snapviz.record.sharded import Managed, Named, is_thunder, joined, of_fsdp1, of_fsdp2, of_thunder
+from snapviz.record.tensors import Row, inner, is_split, row, storage_of
+from snapviz.record.watched import Watched
+
+__all__ = ["Census", "Original"]
+
+_WRAPPERS = ("_fsdp_wrapped_module", "_orig_mod", "_checkpoint_wrapped_module")
+"""Attributes that stand between a module's path and its child's: a name is to be the same with and without."""
+
+_DATA_PARALLEL = ("DistributedDataParallel", "DataParallel", "DeepSpeedEngine")
+"""Wrappers that call what they wrap ``module``, as other classes may call a child of theirs."""
+
+
+@dataclass
+class Original:
+    """A parameter as it was before sharding."""
+
+    name: str
+    address: int
+    nbytes: int
+    weak: Any = field(repr=False)  # StorageWeakRef
+
+    def is_there(self) -> bool:
+        """Whether its storage lives and still has its bytes where they were."""
+        import torch
+
+        if self.weak.expired():
+            return False
+        storage = torch.UntypedStorage._new_with_weak_ptr(self.weak.cdata)
+        return storage is not None and storage.nbytes() > 0 and storage.data_ptr() == self.address
+
+
+class Census:
+    """Takes the names of everything that is watched."""
+
+    def __init__(self, watched: Watched, device_type: str) -> None:
+        self._watched = watched
+        self._device_type = device_type
+        self._originals: dict[str, Original] = {}
+        self.lost: set[str] = set()
+        """What could not be read, in words: a framework's inside may look otherwise in its next version."""
+
+    def take(self) -> tuple[Row, ...]:
+        """Rows of all watched modules and optimizers, each once, in a steady order."""
+        rows: dict[tuple[str, str, int], Row] = {}
+        by_id: dict[int, str] = {}
+        for kind, name, tensor in self._of_modules(by_id):
+            self._add(rows, kind, name, tensor)
+        by_address = {original.address: original for original in self._originals.values()}
+        for kind, name, tensor in self._of_optimizers(by_id, by_address):
+            self._add(rows, kind, name, tensor)
+        return tuple(rows.values())
+
+    def dangling(self, rows: Iterable[Row]) -> list[Original]:
+        """What was once a parameter, is there, and is nothing that ``rows`` run with."""
+        in_use = {found.address for found in rows if found.kind in ("parameter", "shard")}
+        return [one for one in self._originals.values() if one.address not in in_use and one.is_there()]
+
+    # ------------------------------------------------------------------ what there is
+
+    def _add(self, rows: dict[tuple[str, str, int], Row], kind: str, name: str, tensor: Any) -> None:
+        if kind == "parameter" and is_split(tensor):
+            kind = "shard"
+        for part, plain in inner(name, tensor):
+            found = row(kind, part, plain, self._device_type)
+            if found is not None:
+                rows.setdefault((kind, part, found.address), found)
+                if kind == "parameter":
+                    self._remember(found, plain)
+
+    def _remember(self, found: Row, tensor: Any) -> None:
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        known = self._originals.get(found.name)
+        if known is None or known.address != found.address or known.weak.expired():
+            weak = StorageWeakRef(tensor.untyped_storage())
+            self._originals[found.name] = Original(found.name, found.address, found.nbytes, weak)
+
+    def _of_modules(self, by_id: dict[int, str]) -> Iterator[Named]:
+        for label, root in self._watched.modules():
+            # one module that cannot be read must not lose the others
+            try:
+                yield from _of_root(label, root, by_id)
+            except Exception as error:
+                self._lose(root, error)
+
+    def _of_optimizers(self, by_id: dict[int, str], by_address: dict[int, Original]) -> Iterator[Named]:
+        for label, optimizer in self._watched.optimizers():
+            try:
+                yield from self._of_optimizer(label or type(optimizer).__name__, optimizer, by_id, by_address)
+            except Exception as error:
+                self._lose(optimizer, error)
+
+    def _lose(self, thing: Any, error: Exception) -> None:
+        self.lost.add(f"names of a {type(thing).__name__} ({type(error).__name__}: {error})")
+
+    def _of_optimizer(
+        self, label: str, optimizer: Any, by_id: dict[int, str], by_address: dict[int, Original]
+    ) -> Iterator[Named]:
+        names: dict[int, str] = {}
+        held = [
+            (param, f"{label}.param_groups[{i}]['params'][{j}]")
+            for i, group in enumerate(optimizer.param_groups)
+            for j, param in enumerate(group["params"])
+        ]
+        # keys of the state that no group has any more: they keep what they are
+        held += [(param, f"{label}.state, key {i}") for i, param in enumerate(optimizer.state) if _is_tensor(param)]
+        for param, place in held:
+            if id(param) not in names:
+                names[id(param)] = by_id.get(id(param)) or self._former_name(param, by_address) or place
+                yield "optimizer_param", names[id(param)], param
+        for number, (param, state) in enumerate(optimizer.state.items()):
+            yield from _tensors_in("optimizer_state", names.get(id(param), f"{label}.state {number}"), state)
+
+    def _former_name(self, param: Any, by_address: dict[int, Original]) -> str | None:
+        """What the parameter in the same storage was called before it was replaced in its module."""
+        for _, plain in inner("", param):
+            found = storage_of(plain, self._device_type)
+            original = by_address.get(found[0]) if found else None
+            if original is not None and original.is_there():
+                return original.name
+        return None
+
+
+def _of_root(label: str, root: Any, by_id: dict[int, str]) -> Iterator[Named]:
+    modules = list(_walk(label, root, set()))
+    paths = {id(module): path for path, module in modules}
+    managed: Managed = set()
+    for path, module in modules:
+        if is_thunder(module):
+            found = tuple(of_thunder(path, module))
+        else:
+            found = (*of_fsdp2(path, module, paths, managed), *of_fsdp1(path, module, managed))
+        for kind, name, tensor in found:
+            if kind in ("parameter", "shard"):
+                by_id.setdefault(id(tensor), name)
+            yield kind, name, tensor
+    for path, module in modules:
+        if not is_thunder(module):
+            yield from _of_module(path, module, managed, by_id)
+
+
+def _of_module(path: str, module: Any, managed: Managed, by_id: dict[int, str]) -> Iterator[Named]:
+    """What a module itself holds: its own parameters, their gradients, its buffers."""
+    for attribute, param in module._parameters.items():
+        if param is None or (id(module), attribute) in managed:
+            continue
+        name = joined(path, attribute)
+        by_id.setdefault(id(param), name)
+        yield "parameter", name, param
+        if param.grad is not None:
+            yield "gradient", name, param.grad
+    for attribute, buffer in module._buffers.items():
+        if buffer is not None:
+            yield "buffer", joined(path, attribute), buffer
+
+
+def _walk(path: str, module: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """A module and all below it, each once, with its path; not into what a ThunderModule keeps."""
+    if id(module) in seen:
+        return
+    seen.add(id(module))
+    yield path, module
+    if is_thunder(module):
+        return
+    for attribute, child in module._modules.items():
+        if child is not None:
+            wraps = attribute in _WRAPPERS or (attribute == "module" and type(module).__name__ in _DATA_PARALLEL)
+            yield from _walk(path if wraps else joined(path, attribute), child, seen)
+
+
+def _tensors_in(kind: str, name: str, value: Any, depth: int = 0) -> Iterator[Named]:
+    """The tensors in an optimizer's state, which may be dicts and lists of them."""
+    if _is_tensor(value):
+        yield kind, name, value
+    elif depth < 4 and isinstance(value, dict):
+        for key, one in value.items():
+            yield from _tensors_in(kind, f"{name}.{key}", one, depth + 1)
+    elif depth < 4 and isinstance(value, (list, tuple)):
+        for i, one in enumerate(value):
+            yield from _tensors_in(kind, f"{name}[{i}]", one, depth + 1)
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)

@@ -1,0 +1,98 @@
+"""What is true around a recording: which rank this is, the checkout, versions and settings."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from snapviz.schema import GitState
+
+__all__ = ["git_state", "package_versions", "rank_and_world"]
+
+_PACKAGES = (
+    "accelerate",
+    "apex",
+    "bitsandbytes",
+    "deepspeed",
+    "flash-attn",
+    "lightning",
+    "lightning-thunder",
+    "litgpt",
+    "megatron-core",
+    "peft",
+    "snapviz",
+    "torchao",
+    "torchtitan",
+    "transformer-engine",
+    "transformers",
+    "triton",
+)
+"""What can change memory from one version to the next."""
+
+_GIT_TIMEOUT_S = 5.0
+"""A checkout on a slow disk must not hold up a job."""
+
+
+def rank_and_world() -> tuple[int, int]:
+    """Rank and world size: as torch.distributed has them, else as torchrun tells, else (0, 1)."""
+    import sys
+
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank()), int(distributed.get_world_size())
+    return _number("RANK", 0), max(1, _number("WORLD_SIZE", 1))
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else default
+
+
+def git_state(where: Path) -> GitState | None:
+    """The checkout a path lies in; None where it is in none, or git is not there or does not answer."""
+    commit = _git(where, "rev-parse", "HEAD")
+    if not commit:
+        return None
+    changed = _git(where, "status", "--porcelain", "--untracked-files=no")
+    return GitState(
+        commit=commit,
+        branch=_git(where, "symbolic-ref", "--short", "--quiet", "HEAD") or None,
+        dirty=None if changed is None else bool(changed),
+    )
+
+
+def _git(where: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(where), *arguments]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_GIT_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def package_versions(torch: Any = None) -> dict[str, str]:
+    """Package → version, of those that are installed and matter, and of what torch was built with."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    cuda = getattr(getattr(torch, "version", None), "cuda", None)
+    if cuda:
+        found["cuda"] = str(cuda)
+        found |= _nccl(torch)
+    return dict(sorted(found.items()))
+
+
+def _nccl(torch: Any) -> dict[str, str]:
+    try:
+        return {"nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+    except Exception:  # a build without it
+        return {}

@@ -1,0 +1,370 @@
+"""Phases, counters, files and what goes wrong: the recorder over a stand-in for torch's recording calls."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import snapviz
+from snapviz import RecordError, UsageError
+from snapviz.analyze.facts import MEASURES
+from snapviz.analyze.run import load_run
+from snapviz.record import active
+from snapviz.record.recorder import Recorder
+from tests.record.builders import MIB, FakeBackend, manifest, record_of
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_on() -> Any:
+    yield
+    assert active() is None
+
+
+@pytest.fixture(autouse=True)
+def one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def recorder(directory: Path, backend: FakeBackend | None = None, **rest: Any) -> Recorder:
+    made: Recorder = snapviz.record(directory, backend=backend or FakeBackend(), **rest)
+    return made
+
+
+# ------------------------------------------------------------------ what is recorded
+
+
+def test_a_run_replays_to_the_counters_of_every_phase(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    with recorder(tmp_path / "run", backend, name="main") as rec:
+        with rec.phase("materialize"):
+            kept = backend.alloc(4 * MIB)
+        with snapviz.phase("train"):
+            for step in range(3):
+                with snapviz.phase(f"step{step}"):
+                    backend.free(backend.alloc((step + 1) * MIB))
+        backend.free(kept)
+    facts = load_run(tmp_path / "run").ranks[0].facts()
+    phases = facts.phases
+    assert phases.names == ("materialize", "train", "train/step0", "train/step1", "train/step2")
+    assert facts.replay.exact
+    for index, counted in enumerate(record_of(tmp_path / "run").phases):
+        assert counted.counters is not None
+        for column, measure in enumerate(MEASURES):
+            assert phases.peak[index, column] == getattr(counted.counters, f"peak_{measure}_bytes")
+            assert phases.end[index, column] == getattr(counted.counters, f"end_{measure}_bytes")
+    allocated = phases.peak[:, MEASURES.index("allocated")].tolist()
+    assert allocated == [4 * MIB, 7 * MIB, 5 * MIB, 6 * MIB, 7 * MIB]
+
+
+def test_an_outer_phase_keeps_the_peak_of_what_lies_in_it_and_between(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    with recorder(tmp_path / "run", backend) as rec, rec.phase("train"):
+        with rec.phase("a"):
+            backend.free(backend.alloc(2 * MIB))
+        backend.free(backend.alloc(9 * MIB))
+        with rec.phase("b"):
+            backend.free(backend.alloc(3 * MIB))
+    peaks = {p.name: p.counters.peak_allocated_bytes for p in record_of(tmp_path / "run").phases if p.counters}
+    assert peaks == {"train": 9 * MIB, "train/a": 2 * MIB, "train/b": 3 * MIB}
+
+
+def test_retries_and_ooms_are_those_of_the_phase(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    backend.retries, backend.ooms = 5, 1
+    with recorder(tmp_path / "run", backend) as rec:
+        with rec.phase("a"):
+            backend.retries += 2
+        with rec.phase("b"):
+            backend.ooms += 1
+    counted = [(p.counters.alloc_retries, p.counters.ooms) for p in record_of(tmp_path / "run").phases if p.counters]
+    assert counted == [(2, 0), (0, 1)]
+
+
+def test_the_device_is_waited_for_and_its_free_memory_noted(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    with recorder(tmp_path / "run", backend) as rec, rec.phase("a"):
+        backend.calls.clear()
+    assert "synchronize" in backend.calls
+    (phase,) = record_of(tmp_path / "run").phases
+    assert phase.counters is not None
+    assert (phase.counters.device_free_bytes, phase.counters.device_total_bytes) == (100 * MIB, 160 * MIB)
+
+
+def test_phases_in_later_steps_do_not_wait_for_the_device(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    with recorder(tmp_path / "run", backend) as rec, rec.phase("train"):
+        for step in range(5):
+            with rec.phase(f"step{step}"):
+                backend.calls.clear()
+                with rec.phase("forward"):
+                    pass
+                waited = "synchronize" in backend.calls
+                assert waited == (step < 3), step
+
+
+def test_switch_closes_and_opens_side_by_side(tmp_path: Path) -> None:
+    with recorder(tmp_path / "run") as rec:
+        rec.open("train")
+        rec.open("step0")
+        rec.switch("step1")
+        assert rec.path() == "train/step1"
+        rec.close()
+    assert [p.name for p in record_of(tmp_path / "run").phases] == ["train", "train/step0", "train/step1"]
+
+
+def test_phases_do_not_overlap_by_a_microsecond(tmp_path: Path) -> None:
+    with recorder(tmp_path / "run") as rec:
+        for name in "abc":
+            with rec.phase(name):
+                pass
+    phases = record_of(tmp_path / "run").phases
+    for before, after in itertools.pairwise(phases):
+        assert before.start_us < before.stop_us < after.start_us
+
+
+def test_a_ring_that_overflowed_is_flagged(tmp_path: Path) -> None:
+    for entries, overflowed in ((10, True), (1_000, False)):
+        backend = FakeBackend()
+        with recorder(tmp_path / str(entries), backend, max_entries=entries):
+            for _ in range(10):
+                backend.free(backend.alloc(MIB))
+        history = record_of(tmp_path / str(entries)).history
+        assert history is not None
+        assert history.overflowed is overflowed
+        assert history.events == (10 if overflowed else 40)
+        assert history.first_allocation is True
+
+
+def test_recording_that_began_late_says_so(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    backend.alloc(MIB)
+    with recorder(tmp_path / "run", backend):
+        pass
+    history = record_of(tmp_path / "run").history
+    assert history is not None
+    assert history.first_allocation is False
+
+
+def test_settings_metrics_command_and_versions_are_in_the_manifest(tmp_path: Path) -> None:
+    with recorder(tmp_path / "pr", settings={"batch": 2}, command=("train.py", "a b"), context="all") as rec:
+        rec.metric("tokens_per_s", 11_603.5)
+    found = manifest(tmp_path / "pr")
+    assert (found.name, found.settings, found.command) == ("pr", {"batch": 2}, ("train.py", "a b"))
+    assert found.metrics == {"tokens_per_s": 11_603.5}
+    assert found.allocator_settings == {"max_split_size": -1}
+    assert (found.torch, found.device, found.world_size) == ("0.0.fake", "stand-in 0", 1)
+    assert "python" in found.packages
+    history = record_of(tmp_path / "pr").history
+    assert history is not None
+    assert history.context == "all"
+
+
+def test_each_rank_writes_its_own_files_and_rank_0_the_manifest(tmp_path: Path) -> None:
+    for rank in (1, 0):
+        with recorder(tmp_path / "run", rank=rank, world_size=2):
+            pass
+        names = sorted(path.name for path in (tmp_path / "run").iterdir())
+        assert ("run.json" in names) == (rank == 0)
+    assert names == ["rank00000.json", "rank00000.pickle.zst", "rank00001.json", "rank00001.pickle.zst", "run.json"]
+    assert manifest(tmp_path / "run").world_size == 2
+
+
+def test_ranks_come_from_torchrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    backend = FakeBackend()
+    with recorder(tmp_path / "run", backend) as rec, rec.phase("a"):
+        backend.device = 1
+        backend.alloc(MIB)
+    record = record_of(tmp_path / "run", 3)
+    assert (record.world_size, record.device) == (4, 1)
+    assert record.phases[0].counters is not None
+    assert record.phases[0].counters.peak_allocated_bytes == MIB
+
+
+def test_a_device_chosen_after_recording_began_is_followed(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    with recorder(tmp_path / "run", backend) as rec:
+        backend.device = 1
+        with rec.phase("a"):
+            backend.alloc(MIB)
+    record = record_of(tmp_path / "run")
+    assert record.device == 1
+    assert record.phases[0].counters is not None
+    assert record.phases[0].counters.end_allocated_bytes == MIB
+
+
+def test_the_fake_process_group_is_said_in_the_manifest(tmp_path: Path) -> None:
+    with recorder(tmp_path / "run", rank=5, world_size=8, fake_process_group=True):
+        pass
+    found = manifest(tmp_path / "run")
+    assert found.fake_process_group is True
+    assert found.recorded_ranks == (5,)
+    assert len(load_run(tmp_path / "run").failures) == 0
+
+
+# ------------------------------------------------------------------ what goes wrong
+
+
+def test_an_exception_is_written_and_goes_on(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    rec = recorder(tmp_path / "run", backend)
+
+    def train() -> None:
+        with rec, rec.phase("train"), rec.phase("step0"):
+            backend.alloc(MIB)
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        train()
+    assert [p.name for p in record_of(tmp_path / "run").phases] == ["train", "train/step0"]
+    assert backend.calls[-1] == "stop"
+
+
+def test_another_run_is_not_written_over(tmp_path: Path) -> None:
+    with recorder(tmp_path / "run", name="first"):
+        pass
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(RecordError, match="of an earlier run is there"):
+        recorder(tmp_path / "run").start()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_overwriting_takes_the_ranks_that_are_no_more(tmp_path: Path) -> None:
+    for rank in range(3):
+        with recorder(tmp_path / "run", rank=rank, world_size=3):
+            pass
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    with recorder(tmp_path / "run", rank=0, world_size=2, overwrite=True):
+        names = {path.name for path in (tmp_path / "run").iterdir()}
+        # rank 1 may be recording at this moment: what it has is its own to replace
+        assert names == {"run.json", "rank00001.json", "rank00001.pickle.zst", "notes.txt"}
+
+
+def test_history_that_is_on_already_is_left_alone(tmp_path: Path) -> None:
+    backend = FakeBackend(recording=True)
+    with pytest.raises(RecordError, match="being recorded already"):
+        recorder(tmp_path / "run", backend).start()
+    assert backend.recording
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_recordings_at_once_are_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    with recorder(tmp_path / "a") as rec:
+        with pytest.raises(RecordError, match="running already"):
+            recorder(tmp_path / "b").start()
+        assert rec.active
+    assert (tmp_path / "a" / "run.json").exists()
+
+
+def test_no_device_is_a_warning_and_phases_do_nothing(tmp_path: Path) -> None:
+    rec = recorder(tmp_path / "run", FakeBackend(unavailable="no device here"))
+    with pytest.warns(RuntimeWarning, match="nothing is recorded: no device here"):
+        rec.start()
+    with rec.phase("a"):
+        rec.watch(object())
+        rec.stop()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_directory_that_cannot_be_made_is_a_warning(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.warns(RuntimeWarning, match="is not recorded"), recorder(tmp_path / "run"):
+        pass
+
+
+def test_a_file_in_the_directorys_place_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file")
+    with pytest.warns(RuntimeWarning, match="rank 0 is not recorded"), recorder(tmp_path / "run") as rec:
+        assert not rec.active
+
+
+def test_a_disk_that_fails_at_the_end_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pickle.dump", full)
+    with pytest.warns(RuntimeWarning, match="rank 0 could not be recorded .*No space"), recorder(tmp_path / "run"):
+        pass
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
+
+
+def test_an_allocator_that_fails_at_a_boundary_does_not_stop_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = FakeBackend()
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access")
+
+    with recorder(tmp_path / "run", backend) as rec, rec.phase("a"):
+        monkeypatch.setattr(backend, "synchronize", broken)
+        with pytest.warns(RuntimeWarning, match="illegal memory access"), rec.phase("b"):
+            pass
+        monkeypatch.undo()
+    assert "a" in [p.name for p in record_of(tmp_path / "run").phases]
+
+
+@pytest.mark.parametrize("name", ["", "a//b", "/a", "a/", " ", "x" * 1_001, "/".join("a" * 33)])
+def test_what_is_no_phases_name_is_told_at_once(tmp_path: Path, name: str) -> None:
+    with recorder(tmp_path / "run") as rec:
+        with pytest.raises(UsageError), rec.phase(name):
+            pass
+        assert rec.path() is None
+
+
+def test_a_phase_without_a_recorder_is_nothing() -> None:
+    with snapviz.phase("train"), snapviz.phase("not/a//name"):
+        pass
+
+
+def test_a_forked_process_has_no_recorder(tmp_path: Path) -> None:
+    with recorder(tmp_path / "run"):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writer, b"none" if active() is None else b"some")
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(reader, 4) == b"none"
+
+
+def test_phases_from_another_thread_do_not_break(tmp_path: Path) -> None:
+    with recorder(tmp_path / "run") as rec, rec.phase("train"):
+
+        def work() -> None:
+            for _ in range(20):
+                with rec.phase("inner"):
+                    pass
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(record_of(tmp_path / "run").phases) >= 1
+
+
+def test_stopping_twice_writes_once(tmp_path: Path) -> None:
+    rec = recorder(tmp_path / "run")
+    rec.start()
+    rec.stop()
+    (tmp_path / "run" / "run.json").unlink()
+    rec.stop()
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_url_is_written_through_fsspec(tmp_path: Path) -> None:
+    with recorder(f"file://{tmp_path}/deep/run") as rec, rec.phase("a"):  # type: ignore[arg-type]
+        pass
+    assert [p.name for p in record_of(tmp_path / "deep" / "run").phases] == ["a"]
+    assert manifest(tmp_path / "deep" / "run").name == "run"
