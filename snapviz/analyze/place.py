@@ -62,10 +62,15 @@ class Place:
         return f"{self.path.rstrip('/')}/{name}" if self._fs else str(Path(self.path) / name)
 
     def read(self, name: str) -> bytes:
-        """The bytes of a JSON document in it. Raises ``RunError``, also for what is no regular file."""
+        """The bytes of a JSON document in it, unpacked where its name ends in ``.zst``.
+
+        Raises ``RunError``, also for what is no regular file.
+        """
         label = f"{self.label.rstrip('/')}/{name}" if self._fs else self.join(name)
         with self._errors(label):
             content = self._read_remote(name) if self._fs else _read_local(self.join(name))
+            if name.endswith(".zst"):
+                content = _unpacked(content, label)
             if len(content) > LARGEST_DOCUMENT:
                 raise RunError(f"{label}: more than {LARGEST_DOCUMENT >> 20} MiB, which no document of a run has")
             return content
@@ -91,6 +96,20 @@ class Place:
         except Exception as error:
             raise RunError(f"{label}: {type(error).__name__}: {error}") from None
 
+
+def _unpacked(content: bytes, label: str) -> bytes:
+    """At most one byte more than a document may have, however far it would expand."""
+    import zstandard
+
+    try:
+        with zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(content) as reader:
+            return reader.read(LARGEST_DOCUMENT + 1)
+    except zstandard.ZstdError as error:
+        raise RunError(f"{label}: not zstandard, or damaged: {error}") from None
+
+
+_WINDOW = 128 << 20
+"""Bytes of window that a document may ask for: the format's own default."""
 
 _NOT_REGULAR = "not a regular file"
 

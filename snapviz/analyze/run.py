@@ -27,6 +27,7 @@ __all__ = ["MANIFEST", "AnyPath", "Loader", "Rank", "RankFailure", "Run", "load_
 MANIFEST = "run.json"
 
 _RANK_FILE = re.compile(r"rank(\d+)\.(?:pickle|pkl)(?:\.(?:gz|xz|zst))?")
+_RECORD_FILE = re.compile(r"rank\d+\.json(?:\.zst)?")
 # a name may hold anything, a line end too: a rank must not be left out for it
 _SNAPSHOT_FILE = re.compile(r".*\.(?:pickle|pkl|p)(?:\.(?:gz|xz|zst))?", re.DOTALL)
 _RANK_IN_NAME = re.compile(r"(?:.*[^A-Za-z])?rank[-_ ]?(\d+)(?!\d).*", re.IGNORECASE | re.DOTALL)
@@ -134,7 +135,7 @@ def load_run(
         if not place.is_folder():
             return _run_of_file(place, load)
         names = place.names()
-        if MANIFEST in names:
+        if MANIFEST in names or any(map(_RECORD_FILE.fullmatch, names)):
             return _run_of_directory(place, names, load)
         return _run_of_folder(place, names, load)
     except MemoryError:
@@ -235,7 +236,8 @@ def _rank_of_file(number: int, path: str, load: Loader, record: RankRecord | Non
 
 
 def _run_of_directory(place: Place, names: list[str], load: Loader) -> Run:
-    manifest = read_manifest(place.read(MANIFEST), place.join(MANIFEST))
+    known = MANIFEST in names
+    manifest = read_manifest(place.read(MANIFEST), place.join(MANIFEST)) if known else None
     files: dict[int, list[str]] = {}
     for name in names:
         if match := _RANK_FILE.fullmatch(name):
@@ -246,17 +248,23 @@ def _run_of_directory(place: Place, names: list[str], load: Loader) -> Run:
             ranks.append(_recorded_rank(place, number, candidates, names, load, manifest))
         except (InputError, OSError, MemoryError) as error:
             failures.append(RankFailure(number, _shown(candidates[0]), _words(error)))
-    failures += _missing(manifest, files)
+    world_size = next((rank.world_size for rank in ranks if rank.world_size), None)
+    failures += _missing(manifest, world_size, files)
     if not files:
         raise RunError(f"{place.label}: a run directory without a snapshot (rank00000.pickle and so on)")
     failures.sort(key=lambda failure: (failure.rank is None, failure.rank or 0))
-    return Run(manifest.name, _shown(place.label), manifest, tuple(ranks), tuple(failures), _unrecorded(ranks))
+    name = manifest.name if manifest is not None else _shown(place.name)
+    notes = (
+        () if known else (f"{MANIFEST} is missing, which rank 0 writes: only what the ranks themselves say is known",)
+    )
+    return Run(name, _shown(place.label), manifest, tuple(ranks), tuple(failures), notes + _unrecorded(ranks))
 
 
-def _missing(manifest: RunManifest, files: Collection[int]) -> list[RankFailure]:
+def _missing(manifest: RunManifest | None, world_size: int | None, files: Collection[int]) -> list[RankFailure]:
     """The ranks that were meant to be recorded and have no file: the first by name, the others in one sum."""
-    recorded = manifest.recorded_ranks
-    meant = range(manifest.world_size or 0) if recorded is None else recorded
+    recorded = manifest.recorded_ranks if manifest is not None else None
+    size = manifest.world_size if manifest is not None else world_size
+    meant = range(size or 0) if recorded is None else recorded
     missing = sorted({number for number in meant if number not in files})
     named = [
         RankFailure(number, f"rank{number:05d}.pickle", "missing: it was to be recorded")
@@ -270,18 +278,20 @@ def _missing(manifest: RunManifest, files: Collection[int]) -> list[RankFailure]
 
 
 def _recorded_rank(
-    place: Place, number: int, candidates: list[str], names: list[str], load: Loader, manifest: RunManifest
+    place: Place, number: int, candidates: list[str], names: list[str], load: Loader, manifest: RunManifest | None
 ) -> Rank:
     if len(candidates) > 1:
         raise RunError(f"several files claim to be rank {number}: {', '.join(candidates)}")
     beside = _RANK_FILE.fullmatch(candidates[0])
     assert beside is not None
-    json_name = f"rank{beside[1]}.json"
-    record = read_rank_record(place.read(json_name), place.join(json_name)) if json_name in names else None
+    records = [name for end in ("json", "json.zst") if (name := f"rank{beside[1]}.{end}") in names]
+    if len(records) > 1:
+        raise RunError(f"several files claim to be the record of rank {number}: {', '.join(records)}")
+    record = read_rank_record(place.read(records[0]), place.join(records[0])) if records else None
     if record is not None and record.rank != number:
-        raise RunError(f"{place.join(json_name)}: it is the record of rank {record.rank}")
+        raise RunError(f"{place.join(records[0])}: it is the record of rank {record.rank}")
     rank = _rank_of_file(number, place.join(candidates[0]), load, record)
-    rank.world_size = rank.world_size or manifest.world_size
+    rank.world_size = rank.world_size or (manifest.world_size if manifest is not None else None)
     return rank
 
 

@@ -22,7 +22,9 @@ __all__ = ["MANIFEST", "RunDirectory"]
 MANIFEST = "run.json"
 _LEVEL = 3
 """zstandard's own default: a snapshot shrinks some 30-fold in about the time it takes to pickle it."""
-_RANK_FILE = re.compile(r"rank(\d+)\.(?:json|(?:pickle|pkl)(?:\.(?:gz|xz|zst))?)")
+_RANK_FILE = re.compile(r"rank(\d+)\.(?:json|pickle|pkl)(?:\.(?:gz|xz|zst))?")
+_PLAIN_BYTES = 256 << 10
+"""A larger record is compressed: the names of a large model at a dozen boundaries are some MB, and shrink 20-fold."""
 
 
 class RunDirectory:
@@ -68,14 +70,19 @@ class RunDirectory:
         """A rank's snapshot and, once that is there, its record. Raises ``OSError``."""
         stem = f"rank{record.rank:05d}"
         self._write(f"{stem}.pickle.zst", lambda file: _write_pickle(file, snapshot))
-        self._write(f"{stem}.json", lambda file: _write_text(file, record.model_dump_json(exclude_none=True)))
+        text = record.model_dump_json(exclude_none=True)
+        if len(text) <= _PLAIN_BYTES:
+            self._write(f"{stem}.json", lambda file: _write_text(file, text))
+        else:
+            packed = zstandard.ZstdCompressor(level=_LEVEL).compress(text.encode())
+            self._write(f"{stem}.json.zst", lambda file: file.write(packed))
 
     def close(self) -> None:
         """Removes what was only needed to write."""
         if self._scratch:
             self._scratch.cleanup()
 
-    def _write(self, name: str, write: Callable[[IO[bytes]], None]) -> None:
+    def _write(self, name: str, write: Callable[[IO[bytes]], object]) -> None:
         self._local.mkdir(parents=True, exist_ok=True)
         with _replacing(self._local / name) as file:
             write(file)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from snapviz.analyze.place import Place
 from snapviz.analyze.run import Run, load_run
@@ -311,3 +312,46 @@ def test_a_broken_rank_that_is_asked_for_says_why(copy: Path) -> None:
     run = load_run(copy, cache=False)
     with pytest.raises(RunError, match=r"^pr: rank 1 could not be read: .*empty file"):
         run.rank(1)
+
+
+def pack(path: Path) -> Path:
+    packed = path.with_name(f"{path.name}.zst")
+    packed.write_bytes(zstandard.compress(path.read_bytes()))
+    path.unlink()
+    return packed
+
+
+def test_a_compressed_record_is_read_as_a_plain_one(copy: Path) -> None:
+    before = load_run(copy, cache=False).ranks[1].record
+    packed = pack(copy / "rank00001.json")
+    run = load_run(copy, cache=False)
+    assert run.ranks[1].record == before
+    assert run.recorded
+    whole = packed.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"not zstandard", zstandard.compress(b"x" * 100)):
+        packed.write_bytes(damaged)
+        assert only_failure(load_run(copy, cache=False)).rank == 1
+
+
+def test_a_compressed_record_does_not_expand_beyond_what_a_document_has(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("snapviz.analyze.place.LARGEST_DOCUMENT", 1 << 20)
+    packed = pack(copy / "rank00001.json")
+    packed.write_bytes(zstandard.compress(bytes(64 << 20)))
+    assert "more than 1 MiB" in only_failure(load_run(copy, cache=False)).message
+
+
+def test_two_records_of_one_rank_are_a_failure(copy: Path) -> None:
+    (copy / "rank00001.json.zst").write_bytes(zstandard.compress((copy / "rank00001.json").read_bytes()))
+    message = only_failure(load_run(copy, cache=False)).message
+    assert message == "several files claim to be the record of rank 1: rank00001.json, rank00001.json.zst"
+
+
+def test_ranks_without_a_manifest_keep_their_records(copy: Path) -> None:
+    (copy / "run.json").unlink()
+    (copy / "rank00000.pickle.zst").unlink()
+    run = load_run(copy, cache=False)
+    assert (run.name, ranks(run), run.recorded, run.world_size) == (copy.name, [(1, 1)], True, 2)
+    assert only_failure(run).rank == 0
+    assert run.notes[0].startswith("run.json is missing, which rank 0 writes")

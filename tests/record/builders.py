@@ -6,9 +6,10 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from snapviz.analyze.run import load_run
 from snapviz.record.backend import MEASURES, HistorySettings, Reading
 from snapviz.record.phases import now_us
-from snapviz.schema import RankRecord, RunManifest, read_manifest, read_rank_record
+from snapviz.schema import RankRecord, RunManifest, read_manifest
 
 __all__ = ["FakeBackend", "manifest", "record_of"]
 
@@ -160,4 +161,6 @@ def manifest(directory: Path) -> RunManifest:
 
 
 def record_of(directory: Path, rank: int = 0) -> RankRecord:
-    return read_rank_record((directory / f"rank{rank:05d}.json").read_text(), str(directory))
+    record = next(found.record for found in load_run(directory).ranks if found.rank == rank)
+    assert record is not None
+    return record

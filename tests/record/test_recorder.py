@@ -368,3 +368,15 @@ def test_a_url_is_written_through_fsspec(tmp_path: Path) -> None:
         pass
     assert [p.name for p in record_of(tmp_path / "deep" / "run").phases] == ["a"]
     assert manifest(tmp_path / "deep" / "run").name == "run"
+
+
+def test_a_large_record_is_compressed_and_read_again(tmp_path: Path) -> None:
+    import torch
+
+    for overwrite, size in ((False, 2_000), (True, 1)):
+        net = torch.nn.Sequential(*(torch.nn.Linear(1, 1) for _ in range(size)))
+        with recorder(tmp_path / "run", overwrite=overwrite) as rec, rec.phase("materialize"):
+            rec.watch(net)
+        names = {path.name for path in (tmp_path / "run").iterdir()}
+        assert names == {"run.json", "rank00000.pickle.zst", "rank00000.json" + ".zst" * (size > 1)}
+        assert len(record_of(tmp_path / "run").boundaries[-1].names) >= 2 * size
