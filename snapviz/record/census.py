@@ -30,12 +30,14 @@ class Original:
     name: str
     address: int
     nbytes: int
-    weak: Any = field(repr=False)  # StorageWeakRef
+    weak: Any = field(default=None, repr=False)  # StorageWeakRef; None where it was seen just now
 
     def is_there(self) -> bool:
         """Whether its storage lives and still has its bytes where they were."""
         import torch
 
+        if self.weak is None:
+            return True
         if self.weak.expired():
             return False
         storage = torch.UntypedStorage._new_with_weak_ptr(self.weak.cdata)
@@ -49,6 +51,9 @@ class Census:
         self._watched = watched
         self._device_type = device_type
         self._originals: dict[str, Original] = {}
+        self._called: dict[int, tuple[str, tuple[int, ...]]] = {}
+        """Id of a parameter, on any device → what its module called it, and its shape: what an optimizer holds
+        on to is told by that, though its bytes came to the device only as it was sharded."""
         self.lost: set[str] = set()
         """What could not be read, in words: a framework's inside may look otherwise in its next version."""
 
@@ -58,6 +63,8 @@ class Census:
         by_id: dict[int, str] = {}
         for kind, name, tensor in self._of_modules(by_id):
             self._add(rows, kind, name, tensor)
+            if kind == "parameter":
+                self._called[id(tensor)] = (name, tuple(tensor.shape))
         by_address = {original.address: original for original in self._originals.values()}
         for kind, name, tensor in self._of_optimizers(by_id, by_address):
             self._add(rows, kind, name, tensor)
@@ -65,8 +72,14 @@ class Census:
 
     def dangling(self, rows: Iterable[Row]) -> list[Original]:
         """What was once a parameter, is there, and is nothing that ``rows`` run with."""
-        in_use = {found.address for found in rows if found.kind in ("parameter", "shard")}
-        return [one for one in self._originals.values() if one.address not in in_use and one.is_there()]
+        run_with = {found.address: found.name for found in rows if found.kind in ("parameter", "shard")}
+        names = set(run_with.values())
+        there = {one.address: one for one in self._originals.values() if one.is_there()}
+        for found in rows:
+            # by a name that is another tensor's now: a master copy of an optimizer's own never had it
+            if found.kind == "optimizer_param" and found.name in names:
+                there.setdefault(found.address, Original(found.name, found.address, found.nbytes))
+        return [one for address, one in there.items() if address not in run_with]
 
     # ------------------------------------------------------------------ what there is
 
@@ -131,7 +144,9 @@ class Census:
             original = by_address.get(found[0]) if found else None
             if original is not None and original.is_there():
                 return original.name
-        return None
+        # an id can be another object's by now: one of the same shape as well is not likely
+        name, shape = self._called.get(id(param), (None, None))
+        return name if shape == tuple(param.shape) else None
 
 
 def _of_root(label: str, root: Any, by_id: dict[int, str]) -> Iterator[Named]:

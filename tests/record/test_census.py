@@ -181,6 +181,30 @@ def test_shards_of_fully_shard_and_the_originals_an_optimizer_keeps(watched: Wat
     assert {row.name for row in rows if row.kind == "optimizer_param"} == before.keys()
 
 
+def test_originals_that_came_to_the_device_only_as_they_were_sharded(watched: Watched, fake_group: None) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 4))
+    optimizer = torch.optim.AdamW(net.parameters())
+    watched.add(net)
+    watched.add(optimizer)
+    taker = Census(watched, "cuda")
+    assert taker.take() == ()
+    taker._device_type = "cpu"  # as if the CPU were a device, which all of it now comes to
+    for param in net.parameters():
+        param.data = param.data.clone()
+    originals = {name: address(param) for name, param in net.named_parameters()}
+    fully_shard(net, mesh=torch.distributed.init_device_mesh("cpu", (4,)))
+    rows = taker.take()
+    assert {one.name: one.address for one in taker.dangling(rows)} == originals
+    master = torch.nn.Parameter(torch.ones(8, 8))
+    optimizer.add_param_group({"params": [master]})
+    rows = taker.take()
+    assert {one.name: one.address for one in taker.dangling(rows)} == originals, (
+        "an optimizer's own copy is no original"
+    )
+
+
 def test_what_fsdp2_gathers_is_named_while_it_is_there(watched: Watched, fake_group: None) -> None:
     from torch.distributed.fsdp import fully_shard
 
