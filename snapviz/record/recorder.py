@@ -14,7 +14,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -380,4 +380,6 @@ def _cuda() -> Backend:
 
 
 def _warn(words: str) -> None:
-    warnings.warn(f"snapviz: {words}", RuntimeWarning, stacklevel=3)
+    # under ``python -W error`` a warning of ours would end the training
+    with suppress(Warning):
+        warnings.warn(f"snapviz: {words}", RuntimeWarning, stacklevel=3)
