@@ -22,12 +22,15 @@ from snapviz.analyze.phases import phase_of
 from snapviz.replay.model import START
 from snapviz.schema import NameRecord
 
-__all__ = ["SHARD", "curve_without", "find_dangling"]
+__all__ = ["SHARD", "UNEXPLAINED", "curve_without", "find_dangling"]
 
 Int64 = npt.NDArray[np.int64]
 
 SHARD = "shard"
 """The last part of the names of phases whose end is the end of the original parameters."""
+
+UNEXPLAINED = "unexplained"
+"""Kind of a holder that the recorder counted and did not find."""
 
 _MOST_HOLDERS = 50
 """Told of one parameter: each of a thousand that share a name would repeat them all."""
@@ -101,7 +104,30 @@ def _originals(facts: Facts) -> tuple[dict[int, _Named], str]:
             release = own.get(name.name, releases[-1])
             if name.kind == "parameter" and boundary.time_us <= release.start_us and allocation >= 0:
                 found.setdefault(allocation, _Named([], release)).names.append(name)
+    for allocation, name in _stale(facts, releases[-1]):
+        if allocation not in found:
+            found[allocation] = _Named([name], own.get(name.name, releases[-1]))
     return found, "" if found else _why_none(facts, releases[-1])
+
+
+def _stale(facts: Facts, release: _Release) -> list[tuple[int, NameRecord]]:
+    """Allocation and name of each parameter that an optimizer still had after sharding and the module had not.
+
+    Of a model that came to the device only as it was sharded, no boundary before that could name the originals.
+    """
+    found = []
+    for boundary in known_boundaries(facts):
+        if event_at(facts.replay, boundary.time_us) < release.event:
+            continue
+        lying = lying_in(facts, boundary)
+        run_with = {name.name: allocation for name, allocation in lying if name.kind in ("parameter", "shard")}
+        in_use = set(run_with.values())
+        found += [
+            (allocation, name)
+            for name, allocation in lying
+            if name.kind == "optimizer_param" and name.name in run_with and allocation >= 0 and allocation not in in_use
+        ]
+    return found
 
 
 def _why_none(facts: Facts, release: _Release) -> str:
@@ -180,24 +206,36 @@ def _is_all_of(facts: Facts, shard: NameRecord, originals: list[NameRecord]) -> 
     return shard.nbytes >= whole and facts.world_size in (None, 1)
 
 
-def _keepers(facts: Facts) -> dict[str, list[str]]:
-    """Parameter's name → what the recorder found to keep it, the first few."""
+_Keeper = tuple[str, str]
+"""Path and kind of a holder."""
+
+
+def _keepers(facts: Facts) -> dict[str, list[_Keeper]]:
+    """Parameter's name → what the recorder found to keep it, the first few; what it could not explain last."""
     assert facts.record is not None
-    found: dict[str, list[str]] = defaultdict(list)
-    for holder in facts.record.holders:
+    found: dict[str, list[_Keeper]] = defaultdict(list)
+    for holder in sorted(facts.record.holders, key=lambda one: one.kind == UNEXPLAINED):
         if len(found[holder.parameter]) < _MOST_HOLDERS:
             cut = len(holder.path) > _LONGEST_PATH
-            found[holder.parameter].append(holder.path[:_LONGEST_PATH] + "…" * cut)
+            found[holder.parameter].append((holder.path[:_LONGEST_PATH] + "…" * cut, holder.kind or ""))
     return found
 
 
+def _holders(named: _Named, texts: list[str], keepers: dict[str, list[_Keeper]]) -> list[_Keeper]:
+    """Of an allocation, whatever its names: a shard that lies in it, then what the recorder found, each once."""
+    view = [(f"shard {named.view}, which is a view of it", "view")] if named.view is not None else []
+    found = [keeper for text in texts for keeper in keepers.get(text, ())]
+    ordered = sorted(dict.fromkeys(found), key=lambda keeper: keeper[1] == UNEXPLAINED)
+    return [*view, *ordered][:_MOST_HOLDERS]
+
+
 def _describe(
-    facts: Facts, allocation: int, named: _Named, since: int, keepers: dict[str, list[str]]
+    facts: Facts, allocation: int, named: _Named, since: int, keepers: dict[str, list[_Keeper]]
 ) -> DanglingParameter:
     table = facts.replay.allocations
     texts = sorted({name.name for name in named.names})
     dtype, shape = _written(facts, allocation, named.names)
-    view = [f"shard {named.view}, which is a view of it"] if named.view is not None else []
+    holders = _holders(named, texts, keepers)
     return DanglingParameter(
         allocation=allocation,
         name=texts[0] if len(texts) == 1 else joint_name(texts),
@@ -209,7 +247,8 @@ def _describe(
         gone_in=_gone_in(facts, int(table.free_requested_event[allocation]), named.release.phase),
         dtype=dtype,
         shape=shape if len(texts) == 1 else None,
-        holders=(*view, *(path for text in texts for path in keepers.get(text, ())))[:_MOST_HOLDERS],
+        holders=tuple(path for path, _ in holders),
+        holder_kinds=tuple(kind for _, kind in holders),
     )
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "allocator_settings",
     "broken_ranks",
     "dangling_of",
+    "fake_group_of",
     "known",
     "measures",
     "summary_of",
@@ -58,6 +59,7 @@ def dangling_of(facts: Facts, side: Side, rank: int) -> list[Dangling]:
             shape=one.shape,
             stack=facts.stack_lines(int(facts.replay.allocations.stack[one.allocation])),
             holders=one.holders,
+            holder_kinds=one.holder_kinds,
         )
         for one in facts.dangling
     ]
@@ -111,7 +113,21 @@ def summary_of(run: Run) -> RunSummary:
         git=manifest.git if manifest else None,
         settings=allocator_settings(run),
         recorded=run.recorded,
+        fake_process_group=manifest.fake_process_group if manifest else None,
         metrics=dict(manifest.metrics) if manifest else {},
+    )
+
+
+def fake_group_of(run: Run) -> str:
+    """That torch's fake process group stood in for the other ranks, in words that a run's name begins; or ""."""
+    if run.manifest is None or not run.manifest.fake_process_group:
+        return ""
+    of = f" of {run.world_size}" if run.world_size else ""
+    numbers = [str(rank.rank) for rank in run.ranks]
+    who = f"rank {numbers[0]}{of} on one GPU" if len(numbers) == 1 else f"{len(numbers)} ranks{of}, each by itself"
+    return (
+        f"recorded with torch's fake process group ({who}): communication did nothing, its own memory is "
+        "missing, and times say nothing"
     )
 
 

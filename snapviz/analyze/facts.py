@@ -113,6 +113,7 @@ class DanglingParameter:
     dtype: str | None
     shape: tuple[int, ...] | None
     holders: tuple[str, ...]
+    holder_kinds: tuple[str, ...] = ()  # of each holder, "" where not said
 
 
 @dataclass(frozen=True)
@@ -217,13 +218,16 @@ def begins_at_the_start(replay: Replay) -> bool:
 def is_truncated(replay: Replay, history: HistoryRecord | None = None) -> bool:
     """Whether events before the first one may be missing.
 
-    A full ring may have been overwritten: when all of it was freed and given back, only its length says so.
+    A full ring may have been overwritten: when all of it was freed and given back, only its length says so,
+    and the recorder where it looked. One that says no is believed as long as the ring is not full.
     """
     if len(replay) == 0 or not begins_at_the_start(replay):
         return True
     if history is None:
         return False
-    return not history.first_allocation or (history.max_entries is not None and len(replay) >= history.max_entries)
+    events = max(len(replay), history.events or 0)
+    full = history.max_entries is not None and events >= history.max_entries
+    return not history.first_allocation or bool(history.overflowed) or full
 
 
 def event_at(replay: Replay, time_us: int) -> int:

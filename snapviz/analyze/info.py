@@ -13,17 +13,19 @@ import numpy as np
 from snapviz.analyze.describe import (
     broken_ranks,
     dangling_of,
+    fake_group_of,
     measures,
     summary_of,
     suspects_of,
     without_dangling,
 )
+from snapviz.analyze.device import DeviceCounts, folded_device, outside_by_phase
 from snapviz.analyze.facts import CATEGORIES, EVIDENCE, Facts
 from snapviz.analyze.groups import group_keys, sums
 from snapviz.analyze.phases import fold, folded_phases, phase_of
 from snapviz.analyze.run import Rank, Run
 from snapviz.replay.model import MEASURES
-from snapviz.schema import INFO_VERSION, FindingReport, InfoReport, LiveRow, PhaseInfo, RankInfo
+from snapviz.schema import INFO_VERSION, FindingReport, InfoReport, LiveRow, OutsideInfo, PhaseInfo, RankInfo
 
 __all__ = ["info", "live_rows"]
 
@@ -40,7 +42,7 @@ def info(run: Run, rank: int | None = None, progress: Callable[[str], None] | No
         schema_version=INFO_VERSION,
         run=summary_of(run),
         kind=_kind(run),
-        notes=run.notes,
+        notes=(*([fake] if (fake := fake_group_of(run)) else []), *run.notes),
         broken=tuple(broken_ranks(run, None)),
         ranks=tuple(found),
     )
@@ -87,6 +89,7 @@ def _rank_info(rank: Rank, progress: Callable[[str], None] | None) -> RankInfo:
         dangling_why=facts.dangling_why,
         suspects=tuple(suspects_of(facts, None, rank.rank)),
         without=without_dangling(facts, None, peaks[MEASURES.index("allocated")][0]),
+        outside=_outside(facts),
     )
 
 
@@ -101,8 +104,16 @@ def _as_json(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
 
 
+def _outside(facts: Facts) -> OutsideInfo | None:
+    found = outside_by_phase(facts)
+    if not found:
+        return None
+    (first, at_first), (last, at_last) = found[0], found[-1]
+    return OutsideInfo(first_phase=first, first_bytes=at_first, last_phase=last, last_bytes=at_last)
+
+
 def _phases(facts: Facts) -> tuple[PhaseInfo, ...]:
-    phases = facts.phases
+    phases, device = facts.phases, folded_device(facts)
     return tuple(
         PhaseInfo(
             phase=name,
@@ -114,6 +125,7 @@ def _phases(facts: Facts) -> tuple[PhaseInfo, ...]:
             exact=bool(phases.exact[indices].all()),
             counted=bool(phases.counted[indices].any()),
             at_least=tuple(m for column, m in enumerate(MEASURES) if phases.least[indices, column].any()),
+            **vars(device.get(name, DeviceCounts())),
         )
         for name, indices in folded_phases(phases).items()
     )

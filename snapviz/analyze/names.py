@@ -26,6 +26,10 @@ KIND_CATEGORIES = {
     "buffer": "buffer",
     "optimizer_state": "optimizer state",
     "gradient": "gradient",
+    # what an all-gather filled: whole, and gone after its layer. As a parameter it would be taken for one
+    # that was never sharded; it is what communication costs, and as such matches what stacks say of the
+    # same memory in a run without names. Any kind above is of a storage that lives longer, and says more
+    "unsharded": "communication",
     "optimizer_param": "parameter",
 }
 """Kinds of a record's names → category, the one that decides first. ``optimizer_param`` is last: it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from snapviz.compare.holders import kept_by
 from snapviz.schema import Dangling, RankPoint
 from snapviz.units import format_bytes
 
@@ -11,6 +12,9 @@ __all__ = ["cause_of"]
 
 _NAMED = 2
 """Parameters that are named in the sentence; the report lists them all."""
+
+_PATH = 100
+"""Columns of a holder's path in the sentence, which is one line of a report or two."""
 
 _PLURALS = {
     "unknown": "memory of unknown purpose",
@@ -76,15 +80,16 @@ def _in_words(found: Sequence[Dangling], names: dict[str, int], more: bool) -> s
     """``parameter p1 (4.00 MiB, 1024×1024 float32, born in materialize) stays whole after shard``; where
     there is less in head, that it no longer does."""
     after = f"whole after {found[0].should_go_in}"
+    held = kept_by(found, _PATH) if more else ""
+    kept = f", {held}" if held else ""
     if len(found) == 1:
         one = found[0]
-        kept = f", kept by {one.holders[0]}" if one.holders and more else ""
         told = _describe(one, abs(names[one.name]))
         return f"parameter {one.name} ({told}) {'stays' if more else 'no longer stays'} {after}{kept}"
     total = format_bytes(sum(abs(names[one.name]) for one in found))
     shown = ", ".join(one.name for one in found[:_NAMED])
     others = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return f"{len(found)} parameters {'stay' if more else 'no longer stay'} {after} ({total}): {shown}{others}"
+    return f"{len(found)} parameters {'stay' if more else 'no longer stay'} {after} ({total}): {shown}{others}{kept}"
 
 
 def _describe(one: Dangling, size: int) -> str:

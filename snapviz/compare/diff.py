@@ -10,7 +10,9 @@ from pydantic import JsonValue
 from snapviz.analyze.describe import allocator_settings, broken_ranks, known, summary_of
 from snapviz.analyze.run import AnyPath, RankFailure, Run, load_run
 from snapviz.compare.align import DEFAULT_POINTS, At, align_ranks, parse_at
+from snapviz.compare.benchmark import benchmark_of
 from snapviz.compare.notes import caveats_of, notes_of
+from snapviz.compare.outside import outside_of
 from snapviz.compare.rank import RankDiff
 from snapviz.compare.stretches import Stretch
 from snapviz.compare.verdict import Besides, told_apart, verdict
@@ -75,6 +77,8 @@ def _report(base: Run, head: Run, points: Sequence[At], rank: int | None, say: C
         points=tuple(shown),
         dangling=tuple(dangling),
         suspects=tuple(s for c in compared for s in c.suspects()),
+        outside=outside_of(compared),
+        benchmark=benchmark_of(base, head, compared),
     )
 
 
@@ -159,6 +163,7 @@ def _environment(base: Run, head: Run) -> list[EnvironmentChange]:
         ("torch", known(base, "torch"), known(head, "torch")),
         ("device", known(base, "device"), known(head, "device")),
         ("world size", base.world_size, head.world_size),
+        ("process group", _process_group(base), _process_group(head)),
     ]
     found = [pair for pair in pairs if pair[1] is not None and pair[2] is not None and _differ(pair[1], pair[2])]
     found += _changes("allocator", allocator_settings(base), allocator_settings(head))
@@ -166,6 +171,11 @@ def _environment(base: Run, head: Run) -> list[EnvironmentChange]:
         found += _changes("package", dict(base.manifest.packages), dict(head.manifest.packages))
         found += _changes("setting", base.manifest.settings, head.manifest.settings)
     return [EnvironmentChange(what=what, base=b, head=h) for what, b, h in found]
+
+
+def _process_group(run: Run) -> str | None:
+    fake = run.manifest.fake_process_group if run.manifest else None
+    return None if fake is None else "fake" if fake else "real"
 
 
 def _changes(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from snapviz.analyze.describe import fake_group_of
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.run import Run
 from snapviz.analyze.trust import find_trust
 from snapviz.compare.align import At, Ranks
+from snapviz.compare.outside import want_of_memory
 from snapviz.compare.rank import RankDiff
 
 __all__ = ["caveats_of", "notes_of"]
@@ -21,7 +23,7 @@ def caveats_of(base: Run, head: Run, compared: Sequence[RankDiff], points: Seque
         for side, facts in enumerate((c.base, c.head)):
             for note in facts.notes[: _caveats(facts)]:
                 said.add(note, side, c.number)
-    caveats = list(said.lines())
+    caveats = [*_fake_groups(base, head), *said.lines()]
     for c in compared:
         caveats += _sources(c, base.name, head.name)
         caveats += _untold_dangling(c, base.name, head.name)
@@ -45,11 +47,23 @@ def notes_of(base: Run, head: Run, ranks: Ranks, compared: Sequence[RankDiff]) -
     for c in compared:
         notes += _names(c, base.name, head.name)
     said = _Said(base, head, len(compared))
+    short = _Said(base, head, len(compared))
     for c in compared:
         for side, facts in enumerate((c.base, c.head)):
+            for note in want_of_memory(facts):
+                short.add(note, side, c.number)
             for note in (*facts.notes[_caveats(facts) :], *_reading(facts)):
                 said.add(note, side, c.number)
-    return tuple(dict.fromkeys((*notes, *said.lines())))
+    # a run that was short of memory is no measure of what it needs: before what is only inferred
+    return tuple(dict.fromkeys((*short.lines(), *notes, *said.lines())))
+
+
+def _fake_groups(base: Run, head: Run) -> Iterator[str]:
+    told = {run.name: fake_group_of(run) for run in (base, head)}
+    if len(set(told.values())) == 1 and told[base.name]:
+        yield f"both runs were {told[base.name]}"
+        return
+    yield from (f"{name} was {words}" for name, words in told.items() if words)
 
 
 class _Said:

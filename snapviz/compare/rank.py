@@ -23,6 +23,7 @@ from snapviz.compare.owners import normal_owner
 from snapviz.compare.rows import basis_of, group_rows, has_names
 from snapviz.compare.stacks import JointStacks
 from snapviz.compare.stretches import Stretch, Stretches
+from snapviz.compare.training import before_training
 from snapviz.schema import Dangling, Moment, PhaseDelta, RankDelta, RankPoint, Suspect, Unchanged
 
 __all__ = ["RankDiff", "Side"]
@@ -55,6 +56,7 @@ class RankDiff:
         rows = None
         if base is not None and head is not None:
             rows = group_rows(self.base, self.head, base.event, head.event, self._stacks, self.basis)
+        before = self._before_training(base, head) if rows else None
         return RankPoint(
             rank=self.number,
             base_moment=base,
@@ -65,9 +67,18 @@ class RankDiff:
             delta_bytes=rows.head_total - rows.base_total if rows else None,
             rows=rows.changed if rows else (),
             unchanged=rows.unchanged if rows else Unchanged(rows=0, total_bytes=0),
+            before_training_bytes=before,
+            training_bytes=rows.head_total - rows.base_total - before if rows and before is not None else None,
             base_without=without(self.base, self.stretches[0], at, base),
             head_without=without(self.head, self.stretches[1], at, head),
         )
+
+    def _before_training(self, base: Moment | None, head: Moment | None) -> int | None:
+        """How much more head holds than base of what is older than its first training step."""
+        if base is None or head is None:
+            return None
+        one, other = before_training(self.base, base.event), before_training(self.head, head.event)
+        return other - one if one is not None and other is not None else None
 
     def phases(self) -> list[PhaseDelta]:
         """Every phase of either side, in order of head's."""

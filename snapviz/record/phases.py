@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from snapviz.errors import UsageError
 from snapviz.record.backend import MEASURES, Backend, Reading
 
-__all__ = ["Moment", "PhaseLog", "now_us"]
+__all__ = ["ClosedPhase", "Moment", "OpenPhase", "PhaseLog", "now_us"]
 
 _SETTLE_NS = 50_000
 """Around the times of a boundary nothing is allocated for so long: torch works the times of its events out

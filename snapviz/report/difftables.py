@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from snapviz.compare.benchmark import METRIC
 from snapviz.compare.verdict import figures, is_cut
 from snapviz.report.layout import Column, Line, Span, clean, cut, line, render_table, width_of, wrapped
-from snapviz.report.words import change, number, signed
-from snapviz.schema import DiffReport, MeasureDelta, Moment, PhaseDelta, RankDelta, RankPoint, Trust
+from snapviz.report.words import change, is_of_memory, number, signed
+from snapviz.schema import DiffReport, MeasureDelta, Moment, OutsideDelta, PhaseDelta, RankDelta, RankPoint, Trust
 from snapviz.units import format_bytes
 
-__all__ = ["environment_lines", "metric_lines", "phase_lines", "rank_lines", "reserved_lines"]
+__all__ = [
+    "NOTHING",
+    "environment_lines",
+    "metric_lines",
+    "outside_lines",
+    "percent",
+    "phase_lines",
+    "rank_lines",
+    "reserved_lines",
+    "short_names",
+    "times_are_real",
+]
 
 _WIDE = 150
 """Columns from which reserved memory has a place too."""
@@ -25,7 +38,7 @@ _RANKS = 16
 _PHASES = 60
 """Rows of a table of phases, and names of those that did not change; JSON has all."""
 
-_NOTHING = Span("–", "faint")
+NOTHING = Span("–", "faint")
 """Where a side has no figure, or two figures no difference that means anything."""
 
 
@@ -45,7 +58,8 @@ _MEASURES = (
 )
 
 
-def _short_names(report: DiffReport) -> tuple[str, str]:
+def short_names(report: DiffReport) -> tuple[str, str]:
+    """The runs' names as headings have room for them."""
     names = clean(report.base.name), clean(report.head.name)
     return names if all(len(name) <= _HEADING for name in names) and names[0] != names[1] else ("base", "head")
 
@@ -65,7 +79,7 @@ def phase_lines(report: DiffReport, width: int) -> list[Line]:
     changed = [row for row in rows if any(_changed(row, measure) for measure in measures)]
     if not changed:
         return []
-    names = _short_names(report)
+    names = short_names(report)
     measures = [m for m in measures if m in _MEASURES[:2] or any(_changed(row, m) for row in changed)]
     lines = [line(), *_phase_table(changed, measures, names, who, width)]
     if _widest(lines) > width:
@@ -129,12 +143,19 @@ def _rank_to_show(report: DiffReport) -> tuple[int, str]:
     ranks = list(dict.fromkeys(row.rank for row in report.phases))
     first = next((p.worst_rank for p in report.points if p.worst_rank in ranks), ranks[0])
     assert first is not None
-    tables = [[row.model_copy(update={"rank": 0}) for row in report.phases if row.rank == rank] for rank in ranks]
-    if len(ranks) == 1:
-        return first, ""
-    if all(table == tables[0] for table in tables):
-        return first, " (both ranks)" if len(ranks) == 2 else f" (all {len(ranks)} ranks)"
-    return first, f" (rank {first})"
+    return first, _whose(first, report.phases)
+
+
+def _whose(rank: int, rows: Sequence[PhaseDelta] | Sequence[OutsideDelta]) -> str:
+    """Of which ranks a table of one rank's rows is: of all where all have the same."""
+    tables: dict[int, list[object]] = {}
+    for row in rows:
+        tables.setdefault(row.rank, []).append(row.model_copy(update={"rank": 0}))
+    if len(tables) < 2:
+        return ""
+    if all(table == tables[rank] for table in tables.values()):
+        return " (both ranks)" if len(tables) == 2 else f" (all {len(tables)} ranks)"
+    return f" (rank {rank})"
 
 
 def _pair(row: PhaseDelta, measure: _Measure) -> tuple[int | None, int | None]:
@@ -163,12 +184,12 @@ def _phase_row(row: PhaseDelta, measures: list[_Measure]) -> list[Span]:
         trusts = (row.base_trust, row.head_trust)
         marks = [_mark(trust) if measure.peak else "" for trust in trusts]
         cells += [_cell(base, marks[0]), _cell(head, marks[1])]
-        cells.append(_delta(base, head) if _comparable(row, measure) else _NOTHING)
+        cells.append(_delta(base, head) if _comparable(row, measure) else NOTHING)
     return cells
 
 
 def _delta(base: int | None, head: int | None) -> Span:
-    return _NOTHING if base is None or head is None else change(head - base)
+    return NOTHING if base is None or head is None else change(head - base)
 
 
 def _mark(trust: Trust | None) -> str:
@@ -179,7 +200,7 @@ def _mark(trust: Trust | None) -> str:
 
 
 def _cell(value: int | None, mark: str = "") -> Span:
-    return _NOTHING if value is None else Span(f"{mark}{format_bytes(value)}")
+    return NOTHING if value is None else Span(f"{mark}{format_bytes(value)}")
 
 
 # ------------------------------------------------------------------ reserved
@@ -219,12 +240,34 @@ def _from_to(measure: MeasureDelta) -> str:
     return f"{format_bytes(base)} → {format_bytes(head)} ({signed(delta)})" if delta else ""
 
 
+# ------------------------------------------------------------------ outside the allocator
+
+_WORTH = 1 << 20
+"""Bytes by which memory outside the allocator has to differ: less is noise of the driver's."""
+
+
+def outside_lines(report: DiffReport, width: int) -> list[Line]:
+    """What the device held outside the allocator at the ends of phases, where it differs by more than 1 MiB:
+    of the rank where it differs most."""
+    changed = [row for row in report.outside if abs(row.delta_bytes) > _WORTH]
+    if not changed:
+        return []
+    rank = max(changed, key=lambda row: (abs(row.delta_bytes), -row.rank)).rank
+    rows = [row for row in changed if row.rank == rank]
+    who = _whose(rank, report.outside)
+    columns = [Column(f"outside the allocator{who}", number=False), *map(Column, short_names(report)), Column("Δ")]
+    cells = [[Span(clean(r.phase)), _cell(r.base_bytes), _cell(r.head_bytes), change(r.delta_bytes)] for r in rows]
+    lines = [line(), *render_table(columns, cells[:_PHASES], width)]
+    told = "at the end of each phase, of the whole device: contexts, NCCL and other processes count"
+    return lines + wrapped(told + _and_more(len(cells) - _PHASES), width, "", "  ", "faint")
+
+
 # ------------------------------------------------------------------ ranks
 
 
 def rank_lines(report: DiffReport, width: int) -> list[Line]:
     """Totals of every rank, where ranks differ from each other."""
-    base, head = _short_names(report)
+    base, head = short_names(report)
     lines: list[Line] = []
     for point in report.points:
         both = [r for r in point.ranks if r.delta_bytes is not None]
@@ -247,7 +290,7 @@ def _rank_row(rank: RankPoint, worst: bool) -> list[Span]:
         Span(f"rank {rank.rank}{' (worst)' if worst else ''}"),
         _cell(base, _mark_of(moments[0])),
         _cell(head, _mark_of(moments[1])),
-        _delta(base, head) if sure else _NOTHING,
+        _delta(base, head) if sure else NOTHING,
     ]
 
 
@@ -269,20 +312,33 @@ def _value(value: object) -> str:
 
 
 def metric_lines(report: DiffReport, width: int) -> list[Line]:
-    """Metrics that both runs have."""
+    """Metrics that both runs have, but for what the table of the benchmark has."""
     base, head = report.base.metrics, report.head.metrics
-    names = [name for name in base if name in head]
+    names = [name for name in base if name in head and not (report.benchmark is not None and name == METRIC)]
     if not names:
         return []
-    rows = [
-        [Span(clean(name)), Span(number(base[name])), Span(number(head[name])), _percent(base[name], head[name])]
-        for name in names
-    ]
-    columns = [Column("", number=False), *(Column(name) for name in _short_names(report)), Column("")]
-    return [line(), *render_table(columns, rows, width)]
+    real = times_are_real(report)
+    rows = [_metric_row(name, base[name], head[name], real or is_of_memory(name)) for name in names]
+    columns = [Column("", number=False), *(Column(name) for name in short_names(report)), Column("")]
+    lines = [line(), *render_table(columns, rows, width)]
+    if any(not (real or is_of_memory(name)) for name in names):
+        told = "not compared: with a fake process group values are wrong and times say nothing"
+        lines += wrapped(f"– {told}", width, "", "  ", "faint")
+    return lines
 
 
-def _percent(base: float, head: float) -> Span:
+def _metric_row(name: str, base: float, head: float, holds: bool) -> list[Span]:
+    change = percent(base, head) if holds else NOTHING
+    return [Span(clean(name)), Span(number(base)), Span(number(head)), change]
+
+
+def times_are_real(report: DiffReport) -> bool:
+    """Whether neither run had a fake process group, as far as is known."""
+    return not (report.base.fake_process_group or report.head.fake_process_group)
+
+
+def percent(base: float, head: float) -> Span:
+    """The relative change: ``-0.1%``, ``×3000``, nothing where it is the same."""
     if base == head or (_is_nan(base) and _is_nan(head)):
         return Span("")
     if not base:
@@ -292,7 +348,7 @@ def _percent(base: float, head: float) -> Span:
     except OverflowError:
         ratio = math.inf
     if not math.isfinite(ratio):
-        return _NOTHING
+        return NOTHING
     return Span(f"{ratio:+.1%}" if abs(ratio) < _MANY_TIMES else f"×{head / base:.3g}")
 
 

@@ -6,11 +6,21 @@ Pure: a finished ``DiffReport`` in, lines out. Nothing that did not change takes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from snapviz.compare.verdict import is_cut, judged_of, told_apart, worst_of
-from snapviz.report.difftables import environment_lines, metric_lines, phase_lines, rank_lines, reserved_lines
+from snapviz.report.difftables import (
+    environment_lines,
+    metric_lines,
+    outside_lines,
+    phase_lines,
+    rank_lines,
+    reserved_lines,
+)
+from snapviz.report.keepers import Keepers, kept_lines
 from snapviz.report.layout import Line, Span, clean, line, wrapped
 from snapviz.report.rows import row_lines
+from snapviz.report.training import benchmark_lines, origin_lines
 from snapviz.report.words import block_counts, broken_in_words, fold_names, plural
 from snapviz.schema import Dangling, DiffReport, DiffRow, Point, RankPoint, Suspect
 from snapviz.units import format_bytes, format_exact
@@ -30,11 +40,14 @@ def diff_lines(report: DiffReport, width: int = 100, top: int = 10) -> list[Line
     phases, reserved = phase_lines(report, width), reserved_lines(report, width)
     lines += [*phases, *([] if phases or not reserved else [line()]), *reserved]
     lines += rank_lines(report, width)
+    lines += outside_lines(report, width)
     lines += _why(report, width, top)
+    lines += origin_lines(report, width)
     lines += _saving(report, width)
     lines += _lasting(report, width)
     lines += _suspects(report, width)
     lines += metric_lines(report, width)
+    lines += benchmark_lines(report, width)
     return lines
 
 
@@ -106,7 +119,7 @@ def _why(report: DiffReport, width: int, top: int) -> list[Line]:
         if len(_phases_of_peak(points)) == 2 and _share_phases(report, rank.rank):
             hint = "these are two different moments: --at phase:NAME compares one phase"
             lines += wrapped(hint, width, "  ", "  ", "faint")
-        lines += row_lines(rank, width, top, rows, where)
+        lines += row_lines(rank, width, top, rows, where, Keepers(report.dangling, rank.rank))
         told.setdefault(rank.rank, (frozenset(rank.rows), clean(points[0].title)))
     return lines + _not_explained(report, width, bool(lines))
 
@@ -240,7 +253,8 @@ def _dangling_line(what: str, found: Sequence[Dangling], width: int) -> list[Lin
         return []
     total = format_bytes(sum(d.block_bytes for d in found))
     names = ", ".join(clean(name) for name, _ in fold_names([d.name for d in found]))
-    return wrapped(f"{clean(what)}: {plural(len(found), 'parameter')}, {total}: {names}", width, "", "  ")
+    lines = wrapped(f"{clean(what)}: {plural(len(found), 'parameter')}, {total}: {names}", width, "", "  ")
+    return lines + list(chain.from_iterable(kept_lines(found, width, 2)))
 
 
 def _suspects(report: DiffReport, width: int) -> list[Line]:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from snapviz.report.difftext import suspect_lines
+from snapviz.report.keepers import kept_lines
 from snapviz.report.layout import Column, Line, Span, clean, cut_left, line, pad, render_table, width_of, wrapped
-from snapviz.report.words import broken_in_words, change, fold_names, frames_in_words, number, plural
+from snapviz.report.words import (
+    broken_in_words,
+    change,
+    fold_names,
+    frames_in_words,
+    is_of_memory,
+    number,
+    plural,
+    signed,
+)
 from snapviz.schema import Dangling, InfoReport, LiveRow, PhaseInfo, RankInfo
 from snapviz.units import format_bytes, format_exact, format_us
 
@@ -59,7 +70,10 @@ def _header(report: InfoReport, width: int) -> list[Line]:
         facts[-1] += f" of {run.world_size}"
     facts += [f"torch {run.torch}"] * bool(run.torch) + [run.device or ""] * bool(run.device)
     facts += [f"commit {run.git.commit[:7]}{', dirty' if run.git.dirty else ''}"] if run.git else []
-    facts += [f"{name} {number(value)}" for name, value in run.metrics.items()]
+    # with a fake process group times say nothing, and a number alone would not say that
+    for metric, value in run.metrics.items():
+        unreal = " (not real)" if run.fake_process_group and not is_of_memory(metric) else ""
+        facts.append(f"{metric} {number(value)}{unreal}")
     told = clean(" · ".join(facts))
     name = clean(run.name)
     if width_of(name) + width_of(told) + 3 <= width:
@@ -94,6 +108,7 @@ def _rank(rank: RankInfo, width: int, top: int, several: bool) -> list[Line]:
         more = f" and {len(rank.ignored) - _IGNORED} more" if len(rank.ignored) > _IGNORED else ""
         lines += wrapped(f"~ not understood, and left out: {clean(', '.join(parts))}{more}", width, "", "  ")
     lines += _phase_lines(rank, width)
+    lines += _device_lines(rank, width)
     lines += _live(rank, width, top)
     lines += _dangling(rank, width, top)
     if rank.suspects:
@@ -150,6 +165,23 @@ def _phase_lines(rank: RankInfo, width: int) -> list[Line]:
             more = plural(len(phases) - _PHASES, "more phase")
             lines.append(line(Span(f"{more}: --format json has them", "faint")))
     return lines
+
+
+def _device_lines(rank: RankInfo, width: int) -> list[Line]:
+    """What the record says of the device beside the allocator."""
+    lines: list[Line] = []
+    if (out := rank.outside) is not None:
+        told = f"outside the allocator: {format_bytes(out.first_bytes)} at the end of {clean(out.first_phase)}"
+        if out.last_phase != out.first_phase:
+            told += f", {format_bytes(out.last_bytes)} at the end of {clean(out.last_phase)}"
+            told += f" ({signed(out.last_bytes - out.first_bytes)})"
+        lines += wrapped(f"{told}; of the whole device: contexts, NCCL and other processes count", width, "", "  ")
+    for what, field in (("alloc retries", "alloc_retries"), ("out of memory", "ooms")):
+        known = [(phase.phase, getattr(phase, field)) for phase in rank.phases]
+        if any(count is not None for _, count in known):
+            parts = [f"{count:,} in {clean(phase)}" for phase, count in known if count]
+            lines += wrapped(f"{what}: {', '.join(parts) or 'none'}", width, "", "  ", "warning" if parts else "")
+    return [line(), *lines] if lines else []
 
 
 def _phase_row(phase: PhaseInfo, field: str) -> list[Span]:
@@ -239,14 +271,18 @@ def _dangling_group(
     """At most ``top`` rows, the largest first, with a line for the others; and how many rows there are."""
     when = "live at the end" if gone is None else f"released late, in {gone}"
     lines = wrapped(clean(f"should have gone in {should}, {when}:"), width, "  ", "  ")
+    together = kept_lines(found, width, 4)
+    # what keeps all of them is told once, above them
+    each = len(together) > 1 or len(found) == 1
+    lines += [] if each else list(chain.from_iterable(together))
     folded = [(name, [found[i] for i in positions]) for name, positions in fold_names([d.name for d in found])]
     ordered = sorted(folded, key=lambda one: -sum(d.block_bytes for d in one[1]))
     shown, rest = ordered[:top], [d for _, some in ordered[top:] for d in some]
     for name, some in shown:
         size = format_bytes(sum(d.block_bytes for d in some))
-        kept = f"  kept by {some[0].holders[0]}" if some[0].holders else ""
-        text = f"{clean(name)}  {plural(len(some), 'block')} · born {clean(some[0].birth_phase)}{clean(kept)}"
+        text = f"{clean(name)}  {plural(len(some), 'block')} · born {clean(some[0].birth_phase)}"
         lines.append(line(pad(size, 12, right=True), "  ", Span(cut_left(text, width - 14))))
+        lines += chain.from_iterable(kept_lines(some, width, 14)) if each else []
     if rest:
         size = format_bytes(sum(d.block_bytes for d in rest))
         lines.append(line(pad(size, 12, right=True), f"  in {plural(len(rest), 'more parameter')}"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+from snapviz.report.keepers import Keepers, kept_lines
 from snapviz.report.layout import Line, Span, clean, cut_left, line, pad, width_of, wrapped
 from snapviz.report.words import arrow, block_counts, change, fold_names, frames_in_words, plural, signed
 from snapviz.schema import DiffRow, RankPoint
@@ -61,7 +63,17 @@ class _Group:
         return births.pop() if len(births) == 1 else ""
 
 
-def row_lines(rank: RankPoint, width: int, top: int, told: Collection[DiffRow] = (), told_at: str = "") -> list[Line]:
+_NOBODY = Keepers((), 0)
+
+
+def row_lines(
+    rank: RankPoint,
+    width: int,
+    top: int,
+    told: Collection[DiffRow] = (),
+    told_at: str = "",
+    keepers: Keepers = _NOBODY,
+) -> list[Line]:
     """The rows that changed, at most about ``top`` lines of them, then what did not change.
 
     Rows among ``told`` were listed before, ``told_at``: they are one line here.
@@ -70,7 +82,7 @@ def row_lines(rank: RankPoint, width: int, top: int, told: Collection[DiffRow] =
     groups = _by_category([row for row in rank.rows if row not in told])
     lines = [_again(_Shown("", again), told_at)] if again else []
     for group, room in zip(groups, _shares(groups, top), strict=True):
-        lines += _group_lines(group, room, width)
+        lines += _group_lines(group, room, width, keepers)
     return lines + _unchanged(rank)
 
 
@@ -110,12 +122,17 @@ def _shares(groups: Sequence[_Group], top: int) -> list[int]:
     return shares
 
 
-def _group_lines(group: _Group, room: int, width: int) -> list[Line]:
+def _group_lines(group: _Group, room: int, width: int, keepers: Keepers) -> list[Line]:
+    together = kept_lines(keepers.of(group.all.rows), width, _INDENT)
     if len(group.shown) == 1 and room:
-        return _single(group, width)
-    lines = _category_lines(group, width)
+        return _single(group, width, chain.from_iterable(together))
+    # what keeps all of them is told once, above them
+    each = len(together) > 1 and room > 0
+    lines = _category_lines(group, width) + ([] if each else list(chain.from_iterable(together)))
     for one in group.shown[:room]:
-        lines += _row(one, width, told_birth=group.birth)
+        first, *below = _row(one, width, told_birth=group.birth)
+        kept = chain.from_iterable(kept_lines(keepers.of(one.rows), width, _INDENT)) if each else ()
+        lines += [first, *kept, *below]
     return lines + (_rest(group.shown[room:], width) if room else [])
 
 
@@ -157,14 +174,15 @@ def _evidence(rows: Sequence[DiffRow]) -> list[str]:
     return ["by its stack"] if "inferred" in kinds else ["by annotations"] if kinds else []
 
 
-def _single(group: _Group, width: int) -> list[Line]:
-    """A category with one line: both on it."""
+def _single(group: _Group, width: int, kept: Iterable[Line]) -> list[Line]:
+    """A category with one line: both on it, then who keeps it, and where it was made."""
     one = group.shown[0]
     row = one.rows[0]
     name = Span(_category(group.category), "strong")
     owner = f" {clean(one.label)}" if one.label else ""
     parts = [f"born {clean(row.birth_phase)}"] * bool(row.birth_phase) + [one.counts, *_evidence(one.rows)]
     lines = _with_tail([*_amount(one.delta, marked=True), name, Span(owner)], "  " + " · ".join(parts), width)
+    lines += kept
     return [*lines, _stack_line(row, width)] if _same_stack(one) else lines
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "change",
     "fold_names",
     "frames_in_words",
+    "is_of_memory",
     "number",
     "plural",
     "signed",
@@ -72,6 +73,14 @@ def number(value: float) -> str:
 
 
 _HUGE = 10**15
+
+
+_OF_MEMORY = re.compile(r"mem|bytes|(?:^|_)[kmgt]i?b(?:_|$)", re.IGNORECASE)
+
+
+def is_of_memory(metric: str) -> bool:
+    """Whether a metric's name says that it is one of memory: with a fake process group only those are real."""
+    return _OF_MEMORY.search(metric) is not None
 
 
 def signed(count: int) -> str:

@@ -10,6 +10,11 @@ from __future__ import annotations
 from snapviz.schema.base import (
     Model,
 )
+from snapviz.schema.beside import (
+    Benchmark,
+    BenchmarkSide,
+    OutsideDelta,
+)
 from snapviz.schema.diff import (
     DIFF_VERSION,
     BrokenRank,
@@ -33,6 +38,7 @@ from snapviz.schema.info import (
     INFO_VERSION,
     InfoReport,
     LiveRow,
+    OutsideInfo,
     PhaseInfo,
     RankInfo,
 )
@@ -62,6 +68,8 @@ __all__ = [
     "INFO_VERSION",
     "RANK_VERSION",
     "RUN_VERSION",
+    "Benchmark",
+    "BenchmarkSide",
     "Boundary",
     "BrokenRank",
     "Dangling",
@@ -79,6 +87,8 @@ __all__ = [
     "Model",
     "Moment",
     "NameRecord",
+    "OutsideDelta",
+    "OutsideInfo",
     "PhaseDelta",
     "PhaseInfo",
     "PhaseRecord",

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from snapviz.schema.base import Metrics, Model, Settings
+from snapviz.schema.beside import Benchmark, OutsideDelta
 from snapviz.schema.run import GitState
 from snapviz.schema.trust import RankTrust, Trust
 
@@ -65,6 +66,8 @@ class RunSummary(Model):
     # allocator settings
     recorded: bool = False
     # whether every rank has a record (names and exact phases)
+    fake_process_group: bool | None = None
+    # whether torch's fake process group stood in for the other ranks: its metrics of time say nothing
     metrics: Metrics = {}
     # as in the manifest
 
@@ -226,6 +229,11 @@ class RankPoint(Model):
     # those that changed, the largest |delta_bytes| first
     unchanged: Unchanged
     # the others
+    before_training_bytes: int | None = None
+    # part of delta_bytes in allocations older than the first training step; none where no record says when
+    # that began
+    training_bytes: int | None = None
+    # the rest of delta_bytes: what was allocated from the first training step on
     base_without: Without | None = None
     # only at peaks, where something dangles
     head_without: Without | None = None
@@ -275,7 +283,9 @@ class Dangling(Model):
     stack: tuple[str, ...]
     # "function (file:line)" of its creation, innermost first
     holders: tuple[str, ...]
-    # what keeps it, where the recorder looked
+    # what keeps it, where the recorder looked; what it could not explain comes last
+    holder_kinds: tuple[str, ...] = ()
+    # of each holder: module, optimizer, frame, view, unexplained, …; "" where not said
 
 
 class Suspect(Model):
@@ -345,3 +355,7 @@ class DiffReport(Model):
     # of both runs, largest first within a rank
     suspects: tuple[Suspect, ...]
     # of both runs, only of ranks without a record
+    outside: tuple[OutsideDelta, ...] = ()
+    # of every rank and phase where both records know it, whether it differs or not
+    benchmark: Benchmark | None = None
+    # where both manifests have tokens_per_s

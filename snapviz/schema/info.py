@@ -14,6 +14,7 @@ __all__ = [
     "INFO_VERSION",
     "InfoReport",
     "LiveRow",
+    "OutsideInfo",
     "PhaseInfo",
     "RankInfo",
 ]
@@ -43,6 +44,26 @@ class PhaseInfo(Model):
     at_least: tuple[str, ...]
     # measures (requested, allocated, active, reserved) whose peak may have been higher: not whole, and
     # not counted by torch
+    outside_bytes: int | None = None
+    # held on the device outside the allocator at the end of the last of them, by contexts, NCCL and other
+    # processes; none where not recorded
+    alloc_retries: int | None = None
+    # times the allocator flushed its cache for want of memory, in all of them; none where not recorded
+    ooms: int | None = None
+    # times it ran out of memory all the same
+
+
+class OutsideInfo(Model):
+    """Memory of the device that is not the allocator's, at the ends of the first and the last phase."""
+
+    first_phase: str
+    # raw
+    first_bytes: int
+    # total − free − reserved, of the whole device: other processes count
+    last_phase: str
+    # raw; the first where only one phase knows it
+    last_bytes: int
+    # as first_bytes
 
 
 class LiveRow(Model):
@@ -126,6 +147,8 @@ class RankInfo(Model):
     # only where dangling is not known
     without: Without | None
     # the allocated peak had nothing dangled; none where nothing does
+    outside: OutsideInfo | None = None
+    # none where the record does not know it
 
 
 class InfoReport(Model):

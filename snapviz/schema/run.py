@@ -138,9 +138,11 @@ class NameRecord(Model):
     """One tensor at one boundary. Several may lie in one allocation (FSDP2's gradients do)."""
 
     kind: str
-    # parameter, shard, gradient, optimizer_state, optimizer_param (what param_groups hold, stale or
-    # not), buffer; text, so that a newer recorder's kinds still open. A parameter before sharding is any
-    # that the module holds. At a boundary after it, only what the module itself holds whole and runs
+    # parameter, shard, gradient, buffer, optimizer_state, optimizer_param, unsharded (what an all-gather
+    # filled); text, so that a newer recorder's kinds still open. optimizer_param is what param_groups
+    # hold, stale or not: by a module's name only where it is the very parameter that the module has, or had
+    # before sharding; a master copy is named by its place in the optimizer. A parameter before sharding is
+    # any that the module holds. At a boundary after it, only what the module itself holds whole and runs
     # with (never sharded, or not sharded at all): never an original that only a wrapper, an optimizer
     # or a transform still keeps, nor what an all-gather puts together for a while. It is taken at its
     # word: an original that is still called a parameter is in use and does not dangle

@@ -65,6 +65,21 @@ def test_what_is_never_released_dangles() -> None:
     assert facts.phases.stop[1] - 1 == one.since_event
 
 
+def test_what_an_optimizer_still_has_dangles_though_nothing_named_it_before_sharding() -> None:
+    job = Job("never")
+    time, shards = job.after
+    kept = ("optimizer_param", "w", job.full, 40 * MIB)
+    (one,) = job.facts(record(job.phases, [(time, [*shards, kept])])).dangling
+    assert (one.name, one.block_bytes, one.should_go_in) == ("w", 40 * MIB, "shard")
+    # an optimizer that has the shard, a master copy of its own, and a whole parameter in use
+    for names in (
+        [*shards, ("optimizer_param", "w", job.shard, 20 * MIB)],
+        [*shards, ("optimizer_param", "AdamW.param_groups[0]['params'][0]", job.full, 40 * MIB)],
+        [("shard", "v", job.shard, 20 * MIB), ("parameter", "w", job.full, 40 * MIB), kept],
+    ):
+        assert job.facts(record(job.phases, [(time, names)])).dangling == ()
+
+
 def test_no_more_holders_are_told_than_one_can_read() -> None:
     holders = tuple({"parameter": "w", "path": f"{i}" + "m" * 5_000} for i in range(200))
     job = Job("never")
@@ -82,6 +97,49 @@ def test_the_storage_still_in_use_is_not_left_behind() -> None:
     job = Job("never")
     in_use = (job.trace.now, [("parameter", "w", job.full, 40 * MIB)])
     assert job.facts(record(job.phases, [job.before, in_use])).dangling == ()
+
+
+def test_what_an_all_gather_filled_is_no_original_and_nothing_in_use() -> None:
+    job = Job("never")
+    # before the sharding: no original, however whole it is
+    gathered = (job.before[0], [("unsharded", "w", job.full, 40 * MIB)])
+    facts = job.facts(record(job.phases, [gathered, job.after]))
+    assert (facts.dangling, facts.dangling_known) == ((), False)
+    assert facts.dangling_why == "the record names no parameters before sharding"
+    # after it: an original that is called so is not in use, nor does another become one
+    other = ("unsharded", "w", job.shard, 20 * MIB)
+    used = (job.trace.now, [("shard", "w", job.shard, 20 * MIB), ("unsharded", "w", job.full, 40 * MIB), other])
+    (one,) = job.facts(record(job.phases, [job.before, used])).dangling
+    assert (one.name, one.allocation) == ("w", 0)
+    # and names of that kind alone say nothing of what is still in use
+    alone = (job.trace.now, [("unsharded", "w", job.shard, 20 * MIB)])
+    in_use = (job.trace.now - 20, [("parameter", "w", job.full, 40 * MIB)])
+    assert job.facts(record(job.phases, [job.before, in_use, alone])).dangling == ()
+
+
+def test_what_could_not_be_explained_comes_last() -> None:
+    def holder(path: str, kind: str | None) -> dict[str, object]:
+        return {"parameter": "w", "path": path, "kind": kind}
+
+    holders = (
+        holder("2 references", "unexplained"),
+        holder("m.w", "module"),
+        holder("x", None),
+        holder("m.w", "module"),
+    )
+    job = Job("never")
+    (one,) = job.facts(job.record(holders=holders)).dangling
+    assert one.holders == ("m.w", "x", "2 references")
+    assert one.holder_kinds == ("module", "", "unexplained")
+    # of all names that share the allocation
+    tied = (job.before[0], [("parameter", name, job.full, 40 * MIB) for name in ("v", "w")])
+    other = {"parameter": "v", "path": "1 reference", "kind": "unexplained"}
+    (one,) = job.facts(record(job.phases, [tied, job.after], holders=(other, *holders[1:]))).dangling
+    assert one.holders == ("m.w", "x", "1 reference")
+    many = tuple(holder(f"m{i}", "module") for i in range(60))
+    (one,) = job.facts(job.record(holders=(*holders[:1], *many))).dangling
+    assert len(one.holders) == len(one.holder_kinds) == 50
+    assert "unexplained" not in one.holder_kinds
 
 
 def test_without_a_phase_named_shard_the_first_shards_say_when() -> None:

@@ -109,6 +109,28 @@ def test_the_optimizer_names_a_parameter_only_where_nothing_better_does() -> Non
     assert told(facts) == [("w", "shard", "recorded"), ("stale", "parameter", "recorded")]
 
 
+def test_what_an_all_gather_filled_is_communication_with_an_owner() -> None:
+    trace = Trace()
+    gathered, stale, whole, gradient = (trace.alloc(mib) for mib in (20, 30, 40, 50))
+    names = [
+        ("unsharded", "layers.0.w", gathered, 20 * MIB),
+        # who else holds it says less than what it is, whatever else it is called says more
+        ("optimizer_param", "g0.0", stale, 30 * MIB),
+        ("unsharded", "layers.1.w", stale, 30 * MIB),
+        ("unsharded", "x", whole, 40 * MIB),
+        ("parameter", "layers.2.w", whole, 40 * MIB),
+        ("unsharded", "y", gradient, 50 * MIB),
+        ("gradient", "layers.3.w", gradient, 50 * MIB),
+    ]
+    facts = facts_of(trace, record([("a", 0, trace.now)], [(trace.now, names)]))
+    assert told(facts) == [
+        ("layers.0.w", "communication", "recorded"),
+        ("layers.1.w", "communication", "recorded"),
+        ("layers.2.w", "parameter", "recorded"),
+        ("layers.3.w", "gradient", "recorded"),
+    ]
+
+
 def test_names_that_lie_nowhere_are_counted() -> None:
     trace = Trace()
     address = trace.alloc(20)

@@ -163,6 +163,14 @@ def test_every_counter_there_is_has_to_agree(wrong: dict[str, int], told: str) -
         ({"first_allocation": True, "max_entries": 5}, False),
         ({"first_allocation": True, "max_entries": 4}, True),
         ({"first_allocation": False}, True),
+        ({"first_allocation": True, "overflowed": True}, True),
+        ({"first_allocation": True, "overflowed": True, "max_entries": 5, "events": 4}, True),
+        ({"first_allocation": True, "overflowed": False, "max_entries": 5, "events": 4}, False),
+        ({"first_allocation": True, "overflowed": False}, False),
+        # what the recorder says of a ring that is full is not believed
+        ({"first_allocation": True, "overflowed": False, "max_entries": 4, "events": 4}, True),
+        ({"first_allocation": True, "overflowed": False, "max_entries": 5, "events": 5}, True),
+        ({"first_allocation": False, "overflowed": False, "max_entries": 5, "events": 4}, True),
     ],
 )
 def test_the_record_says_what_no_file_shows(history: dict[str, Any] | None, truncated: bool) -> None:
