@@ -67,7 +67,9 @@ def phase_of(phases: Phases, event: int) -> str | None:
     inside = np.flatnonzero((phases.first <= event) & (event < phases.stop))
     if len(inside) == 0:
         return None
-    return phases.names[int(inside[np.argmin((phases.stop - phases.first)[inside])])]
+    # an inner phase can hold all that its outer one does, and comes after it
+    narrow = (phases.stop - phases.first)[inside][::-1]
+    return phases.names[int(inside[::-1][np.argmin(narrow)])]
 
 
 def find_phases(facts: Facts) -> Facts:

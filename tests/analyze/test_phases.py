@@ -253,6 +253,18 @@ def test_the_innermost_phase_holds_an_event() -> None:
     assert [phase_of(phases, e) for e in (-1, 1, 3, 5)] == [None, "outer", "outer/inner", None]
 
 
+def test_a_phase_that_holds_all_that_its_outer_one_does_is_the_innermost() -> None:
+    trace = Trace()
+    trace.mark("START", "outer")
+    trace.mark("START", "inner")
+    trace.alloc(30)
+    trace.mark("END", "inner")
+    trace.mark("END", "outer")
+    phases = facts_of(trace).phases
+    assert (phases.first[0], phases.stop[0]) == (phases.first[1], phases.stop[1])
+    assert phase_of(phases, int(phases.first[0])) == "outer/inner"
+
+
 def marked(*marks: tuple[str, str, int], at: tuple[int, ...] = (1_500, 2_500)) -> Trace:
     """Allocations at these times, and annotations (stage, name, time)."""
     trace = Trace()
