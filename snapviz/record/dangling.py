@@ -33,9 +33,12 @@ def look_for_holders(dangling: Sequence[Original], device_type: str, ignore: Seq
         HolderRecord(parameter=holder.parameter, path=holder.path, kind=holder.kind, time_us=time_us)
         for holder in found.holders
     ]
-    if not found.complete:
-        words = f"the search was cut after {found.searched_us / 1e6:.1f} s"
-        records += [
-            HolderRecord(parameter=one.name, path=words, kind="unexplained", time_us=time_us) for one in dangling
-        ]
+    explained = {holder.parameter for holder in found.holders}
+    words = f"nothing was found that keeps it, in {found.searched_us / 1e6:.1f} s"
+    words += "" if found.complete else "; the search was cut short"
+    records += [
+        HolderRecord(parameter=one.name, path=words, kind="unexplained", time_us=time_us)
+        for one in dangling
+        if one.name not in explained
+    ]
     return records
