@@ -19,7 +19,7 @@ ROOT = Path(snapviz.__file__).resolve().parents[1]
 FILES = sorted((ROOT / "snapviz").rglob("*.py"))
 # What needs an extra is looked at as text only.
 NEEDS_AN_EXTRA = ("snapviz.app", "snapviz.record")
-HEAVY = ("torch", "dash", "plotly", "numba", "pydantic")
+HEAVY = ("torch", "dash", "plotly", "matplotlib", "numba", "pydantic")
 
 
 def module_name(path: Path) -> str:

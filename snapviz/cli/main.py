@@ -1,6 +1,6 @@
 """Explains PyTorch device memory: what a snapshot holds, and what differs between two runs.
 
-PATH, BASE and HEAD are a run directory (run.json), a snapshot file (.pickle, also .gz, .xz, .zst), or
+PATH, BASE, HEAD and RUN are a run directory (run.json), a snapshot file (.pickle, also .gz, .xz, .zst), or
 a folder of snapshot files. Exit codes: 0 done, 2 usage or unreadable input (also where only one rank of
 many is broken), 3 an error inside snapviz.
 """
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from snapviz.cli import diff, info, output
+from snapviz.cli import benchmark_plot, diff, info, output, record
 from snapviz.errors import SnapvizError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["build_parser", "main"]
 # Only argparse and the standard library up to here: --help has to be there at once. A command imports
 # what it needs when it runs.
 
-COMMANDS = (info, diff)
+COMMANDS = (info, diff, record, benchmark_plot)
 
 TRACEBACK = "SNAPVIZ_TRACEBACK"
 """Environment variable that shows the traceback of an internal error."""
@@ -42,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, help="show the version and stop")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for module in COMMANDS:
-        name = module.__name__.rpartition(".")[2]
+        name = module.__name__.rpartition(".")[2].replace("_", "-")
         summary = (module.__doc__ or "").partition("\n")[0]
         command = commands.add_parser(
             name, help=summary, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -83,9 +83,10 @@ class _Version(argparse.Action):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code and never raises.
+    """Runs one command; returns the exit code and never raises, but for what a recorded program raised.
 
-    A bare traceback would exit with 1, which a CI job reads as a regression.
+    A bare traceback would exit with 1, which a CI job reads as a regression. The program that ``record`` ran
+    ends as it would have ended alone: in Python's own hands.
     """
     with _no_collector():
         code = _run(argv)
@@ -94,6 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stderr.flush()
     except (OSError, ValueError):  # nobody can be told, and the code still counts
         output.let_go(sys.stderr)
+    if isinstance(code, BaseException):
+        raise code
     return code
 
 
@@ -109,7 +112,7 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run(argv: Sequence[str] | None) -> int | BaseException:
     show = bool(os.environ.get(TRACEBACK))
     try:
         # a name that the terminal's encoding cannot show must not end the report
@@ -120,7 +123,7 @@ def _run(argv: Sequence[str] | None) -> int:
         if isinstance(args, int):
             return args
         show = show or args.traceback
-        code: int = args.run(args)
+        code: int | BaseException = args.run(args)
         return code
     except KeyboardInterrupt:
         return _say("interrupted", _INTERRUPTED)

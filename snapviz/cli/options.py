@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from snapviz.report.layout import Line
     from snapviz.schema import DiffReport, InfoReport
 
-__all__ = ["add_output_arguments", "add_reading_arguments", "check_output", "path_text", "whole_number", "write_report"]
+__all__ = [
+    "add_output_arguments",
+    "add_reading_arguments",
+    "check_output",
+    "path_text",
+    "whole_number",
+    "write_lines",
+    "write_report",
+]
 
 _WIDTH = 100
 """Columns where there is no terminal to ask: a pipe, a file, a CI log. COLUMNS overrules it."""
@@ -85,10 +93,20 @@ def _write(
 
         stream.write(to_json(report))
         return
-    from snapviz.report.layout import write_lines
+    _lay_out(lines, stream)
+
+
+def write_lines(lines: Callable[[int], list[Line]]) -> None:
+    """Writes to stdout what ``lines`` lays out for a width in columns."""
+    with output.stdout() as stream:
+        _lay_out(lines, stream)
+
+
+def _lay_out(lines: Callable[[int], list[Line]], stream: IO[str]) -> None:
+    from snapviz.report.layout import write_lines as write
 
     terminal = stream is sys.stdout and stream.isatty()
-    write_lines(lines(_width(terminal)), stream, colour=terminal and _coloured())
+    write(lines(_width(terminal)), stream, colour=terminal and _coloured())
 
 
 def _width(terminal: bool) -> int:

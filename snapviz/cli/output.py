@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import stat as modes
 import sys
@@ -13,7 +14,7 @@ from typing import IO, Any
 
 from snapviz.errors import OutputError
 
-__all__ = ["check_file", "let_go", "stdout", "write_file"]
+__all__ = ["check_file", "let_go", "stdout", "write_bytes", "write_file"]
 
 _KINDS = {
     modes.S_IFDIR: "is a folder",
@@ -65,10 +66,26 @@ def check_file(path: Path, force: bool) -> None:
 
 def write_file(path: Path, force: bool, write: Callable[[IO[str]], None]) -> None:
     """Writes a file with ``write``, or the one that a link leads to. Raises ``OutputError``."""
+
+    def encoded(stream: IO[bytes]) -> None:
+        text = io.TextIOWrapper(stream, encoding="utf-8")
+        write(text)
+        # its end must not close the file under it
+        text.detach()
+
+    _write(path, force, encoded)
+
+
+def write_bytes(path: Path, force: bool, content: bytes) -> None:
+    """The same with bytes."""
+    _write(path, force, lambda stream: stream.write(content))
+
+
+def _write(path: Path, force: bool, write: Callable[[IO[bytes]], object]) -> None:
     target, mode = _look(path)
     try:
         # beside the target and renamed: a reader never sees half a report, and a failure leaves the old
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as stream:
+        with tempfile.NamedTemporaryFile("wb", dir=target.parent, delete=False) as stream:
             try:
                 write(stream)
                 stream.flush()

@@ -19,9 +19,12 @@ class Watched:
     """Roots among modules, and optimizers, in the order in which they were first seen."""
 
     def __init__(self) -> None:
-        self._modules: dict[int, weakref.ref[Any]] = {}
-        self._optimizers: dict[int, weakref.ref[Any]] = {}
-        self._names: dict[int, str] = {}
+        self._modules = _Known()
+        self._children = _Known()
+        """What has a parent: a parameter that it registers later, as tied weights are, makes it no root again."""
+        self._optimizers = _Known()
+        self._labels: dict[int, tuple[weakref.ref[Any], str]] = {}
+        """What the names of a module or an optimizer begin with: once given it stays, or names would change."""
         self._undo: list[Callable[[], None]] = []
 
     def add(self, thing: Any, name: str | None = None) -> bool:
@@ -29,14 +32,13 @@ class Watched:
         import torch
 
         if isinstance(thing, torch.nn.Module):
-            table = self._modules
+            self._modules.add(thing)
         elif isinstance(thing, torch.optim.Optimizer):
-            table = self._optimizers
+            self._optimizers.add(thing)
         else:
             return False
-        _put(table, thing)
         if name is not None:
-            self._names[id(thing)] = name
+            self._labels[id(thing)] = (weakref.ref(thing), name)
         return True
 
     def install(self) -> None:
@@ -49,10 +51,12 @@ class Watched:
             if issubclass(type(thing), torch.nn.Module):
                 self._seen(thing)
             elif issubclass(type(thing), torch.optim.Optimizer):
-                _put(self._optimizers, thing)
-        for parent in [ref() for ref in self._modules.values()]:
-            for child in () if parent is None else parent.children():
-                self._modules.pop(id(child), None)
+                self._optimizers.add(thing)
+        for parent in self._modules.alive():
+            for child in parent.children():
+                self._children.add(child)
+        for child in self._children.alive():
+            self._modules.drop(child)
         handles = (
             module.register_module_parameter_registration_hook(lambda parent, *_: self._seen(parent)),
             module.register_module_module_registration_hook(lambda parent, _, child: self._adopted(parent, child)),
@@ -66,42 +70,75 @@ class Watched:
             self._undo.pop()()
 
     def modules(self) -> Iterator[tuple[str, Any]]:
-        """Living roots, each with what its names begin with: nothing where there is one, else its class."""
-        alive = [module for ref in list(self._modules.values()) if (module := ref()) is not None]
-        yield from zip(self._labels(alive), alive, strict=True)
+        """Living roots, each with what its names begin with: the first has nothing, the others their class."""
+        yield from self._labelled(self._modules.alive())
 
     def optimizers(self) -> Iterator[tuple[str, Any]]:
         """Living optimizers, each with a word that tells it from the others."""
-        alive = [optimizer for ref in list(self._optimizers.values()) if (optimizer := ref()) is not None]
-        yield from zip(self._labels(alive), alive, strict=True)
+        yield from self._labelled(self._optimizers.alive())
 
-    def _labels(self, things: list[Any]) -> list[str]:
-        if len(things) == 1:
-            return [self._names.get(id(things[0]), "")]
-        taken: dict[str, int] = {}
-        labels = []
+    def _labelled(self, things: list[Any]) -> Iterator[tuple[str, Any]]:
+        taken = {label for thing in things if (label := self._label(thing)) is not None}
         for thing in things:
-            name = self._names.get(id(thing), type(thing).__name__)
-            taken[name] = taken.get(name, 0) + 1
-            labels.append(name if taken[name] == 1 else f"{name}#{taken[name]}")
-        return labels
+            label = self._label(thing)
+            if label is None:
+                label = _free_label(type(thing).__name__, taken)
+                taken.add(label)
+                self._labels[id(thing)] = (weakref.ref(thing), label)
+            yield label, thing
+
+    def _label(self, thing: Any) -> str | None:
+        ref, label = self._labels.get(id(thing), (None, None))
+        return label if ref is not None and ref() is thing else None
 
     def _seen(self, module: Any) -> None:
-        _put(self._modules, module)
+        if module not in self._children:
+            self._modules.add(module)
 
     def _adopted(self, parent: Any, child: Any) -> None:
-        if child is not None:
-            self._modules.pop(id(child), None)
-            self._seen(parent)
+        if child is None:
+            return
+        # what wraps a root is called what that was: its names are to be the same
+        if (label := self._label(child)) is not None and child in self._modules and self._label(parent) is None:
+            self._labels[id(parent)] = (weakref.ref(parent), label)
+        self._modules.drop(child)
+        self._children.add(child)
+        self._seen(parent)
 
 
-def _put(table: dict[int, weakref.ref[Any]], thing: Any) -> None:
-    known = table.get(id(thing))
-    if known is not None and known() is thing:
-        return
-    key = id(thing)
-    with contextlib.suppress(TypeError):  # a class with __slots__ may not allow it
-        table[key] = weakref.ref(thing, lambda gone: table.get(key) is gone and table.pop(key, None))
+class _Known:
+    """Things by identity, held weakly, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._refs: dict[int, weakref.ref[Any]] = {}
+
+    def add(self, thing: Any) -> None:
+        if thing in self:
+            return
+        key, refs = id(thing), self._refs
+        refs.pop(key, None)  # of another that had this id
+        with contextlib.suppress(TypeError):  # a class with __slots__ may not allow it
+            refs[key] = weakref.ref(thing, lambda gone: refs.pop(key, None) if refs.get(key) is gone else None)
+
+    def drop(self, thing: Any) -> None:
+        self._refs.pop(id(thing), None)
+
+    def alive(self) -> list[Any]:
+        return [thing for ref in list(self._refs.values()) if (thing := ref()) is not None]
+
+    def __contains__(self, thing: object) -> bool:
+        ref = self._refs.get(id(thing))
+        return ref is not None and ref() is thing
+
+
+def _free_label(name: str, taken: set[str]) -> str:
+    """Nothing, for the first of all; then the class's name, numbered from the second."""
+    if "" not in taken and not taken:
+        return ""
+    number = 1
+    while (label := name if number == 1 else f"{name}#{number}") in taken:
+        number += 1
+    return label
 
 
 def _see_optimizers(watched: Watched) -> Callable[[], None]:
@@ -112,7 +149,7 @@ def _see_optimizers(watched: Watched) -> Callable[[], None]:
 
     def seen(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        _put(watched._optimizers, self)
+        watched._optimizers.add(self)
 
     Optimizer.__init__ = seen
 
