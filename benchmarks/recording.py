@@ -100,7 +100,7 @@ def measure_boundary(model: Any, optimizer: Any, batch: Any, scratch: Path) -> d
         torch.cuda.synchronize()
         recorder.open("train")
         full = [_timed(lambda name=name: _open_and_close(recorder, name)) / 2 for name in "abcdefghi"]
-        names = len(recorder._notes.censuses[-1].rows)
+        names = len(recorder._boundaries.notes.censuses[-1].rows)
         recorder.open("step0")
         for _ in range(4):
             _open_and_close(recorder, "forward")

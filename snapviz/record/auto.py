@@ -11,25 +11,19 @@ Nothing in here may fail a training: what goes wrong is warned of once, and no m
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Protocol
 
-__all__ = ["Auto", "Span", "tell"]
+from snapviz.record.guard import tell
+
+__all__ = ["Auto", "Span"]
 
 _WITHIN_TRAINING = ("shard", "ddp")
 """Stretches that get a phase of their own inside a step: what is sharded that late is worth seeing."""
-
-
-def tell(words: str) -> None:
-    """Warns, and raises nothing: under ``python -W error`` a warning of ours must not end the training."""
-    with contextlib.suppress(Warning):
-        warnings.warn(f"snapviz: {words}", RuntimeWarning, stacklevel=3)
 
 
 class _Phases(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,8 +51,11 @@ class Backend(Protocol):
     def missing(self) -> str | None:
         """Why nothing can be recorded here, in words; None where it can."""
 
-    def prepare(self) -> None:
-        """Makes the allocator ready, without touching a device's memory."""
+    def is_ready(self) -> bool:
+        """Whether the allocator is there: a program may still choose its devices and settings until then."""
+
+    def when_ready(self, then: Callable[[], None]) -> None:
+        """Calls ``then``, which must not raise, once the allocator is there and before it is used."""
 
     def current_device(self) -> int:
         """The device that this process uses."""
@@ -71,8 +75,8 @@ class Backend(Protocol):
     def stop(self) -> None:
         """Ends recording; what was recorded is gone afterwards."""
 
-    def snapshot(self) -> dict[str, Any]:
-        """What torch dumps: plain containers."""
+    def snapshot(self) -> dict[str, Any] | None:
+        """What torch dumps: plain containers; None where the allocator was never used."""
 
     def synchronize(self, device: int) -> None:
         """Waits for the device."""
@@ -99,8 +103,8 @@ class CudaBackend:
         self._cuda = torch.cuda
 
     def missing(self) -> str | None:
-        """See ``Backend``."""
-        if not self._cuda.is_available():
+        """See ``Backend``. ``device_count`` asks NVML: ``is_available`` would fix what devices there are."""
+        if not self._cuda.device_count():
             return f"torch {self._torch.__version__} sees no CUDA device"
         backend = self._cuda.get_allocator_backend()
         if backend != "native":
@@ -109,13 +113,17 @@ class CudaBackend:
             return "PYTORCH_NO_CUDA_MEMORY_CACHING is set: the allocator that is recorded is not used"
         return None
 
-    def prepare(self) -> None:
+    def is_ready(self) -> bool:
         """See ``Backend``."""
-        self._cuda.init()
+        return bool(self._cuda.is_initialized())
+
+    def when_ready(self, then: Callable[[], None]) -> None:
+        """See ``Backend``. What torch itself defers until CUDA is used (torch/cuda/__init__.py)."""
+        self._cuda._lazy_call(then)
 
     def current_device(self) -> int:
-        """See ``Backend``."""
-        return int(self._cuda.current_device())
+        """See ``Backend``. The first, while none is in use."""
+        return int(self._cuda.current_device()) if self.is_ready() else 0
 
     def device_count(self) -> int:
         """See ``Backend``."""
@@ -148,10 +156,13 @@ class CudaBackend:
 
     def stop(self) -> None:
         """See ``Backend``."""
-        self._cuda.memory._record_memory_history(enabled=None)
+        if self.is_ready():
+            self._cuda.memory._record_memory_history(enabled=None)
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any] | None:
         """See ``Backend``."""
+        if not self.is_ready():
+            return None
         return dict(self._cuda.memory._snapshot())
 
     def synchronize(self, device: int) -> None:
@@ -177,11 +188,13 @@ class CudaBackend:
 
     def reset_peaks(self, device: int) -> None:
         """See ``Backend``."""
-        self._cuda.reset_peak_memory_stats(device)
+        if self.is_ready():
+            self._cuda.reset_peak_memory_stats(device)
 
     def describe(self, device: int) -> dict[str, str]:
-        """See ``Backend``."""
-        return {"torch": str(self._torch.__version__), "device": str(self._cuda.get_device_name(device))}
+        """See ``Backend``. The device has no name before it is in use."""
+        name = {"device": str(self._cuda.get_device_name(device))} if self.is_ready() else {}
+        return {"torch": str(self._torch.__version__)} | name
 
 
 def _deep(stats: Any, *keys: str) -> int:

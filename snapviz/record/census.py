@@ -50,7 +50,8 @@ class Census:
     def __init__(self, watched: Watched, device_type: str) -> None:
         self._watched = watched
         self._device_type = device_type
-        self._originals: dict[str, Original] = {}
+        self._originals: dict[tuple[str, int], Original] = {}
+        """By name and address: one that another took the place of is watched on while it is there."""
         self._called: dict[int, tuple[str, tuple[int, ...]]] = {}
         """Id of a parameter, on any device → what its module called it, and its shape: what an optimizer holds
         on to is told by that, though its bytes came to the device only as it was sharded."""
@@ -65,6 +66,7 @@ class Census:
             self._add(rows, kind, name, tensor)
             if kind == "parameter":
                 self._called[id(tensor)] = (name, tuple(tensor.shape))
+        self._originals = {key: original for key, original in self._originals.items() if original.is_there()}
         by_address = {original.address: original for original in self._originals.values()}
         for kind, name, tensor in self._of_optimizers(by_id, by_address):
             self._add(rows, kind, name, tensor)
@@ -96,10 +98,10 @@ class Census:
     def _remember(self, found: Row, tensor: Any) -> None:
         from torch.multiprocessing.reductions import StorageWeakRef
 
-        known = self._originals.get(found.name)
-        if known is None or known.address != found.address or known.weak.expired():
+        known = self._originals.get((found.name, found.address))
+        if known is None or known.weak.expired():
             weak = StorageWeakRef(tensor.untyped_storage())
-            self._originals[found.name] = Original(found.name, found.address, found.nbytes, weak)
+            self._originals[found.name, found.address] = Original(found.name, found.address, found.nbytes, weak)
 
     def _of_modules(self, by_id: dict[int, str]) -> Iterator[Named]:
         for label, root in self._watched.modules():

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from snapviz.errors import RecordError, UsageError
-from snapviz.record.auto import tell
+from snapviz.record.guard import tell
 
 __all__ = ["fake_world"]
 

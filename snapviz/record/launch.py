@@ -161,7 +161,7 @@ class _Session(contextlib.AbstractContextManager["_Session"]):
         return "://" in self._request.output or bool(list(Path(self._request.output).glob(f"{record}*")))
 
     def _summary(self) -> str:
-        phases = len(self._recorder._log.closed)
+        phases = self._recorder.phases_closed
         what = f"{_counted(self._auto.steps_begun, 'step')}, {_counted(phases, 'phase')}"
         return f"recorded {what} → {self._request.output}"
 

@@ -8,37 +8,31 @@ somebody records already.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
-import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from snapviz.errors import RecordError, UsageError
 from snapviz.record.backend import Backend, CudaBackend, HistorySettings
+from snapviz.record.boundaries import Boundaries
 from snapviz.record.census import Census
 from snapviz.record.current import active, set_active
-from snapviz.record.dangling import look_for_holders
-from snapviz.record.documents import Job, NamedMoment, Notes, history_record, manifest_of, rank_record
-from snapviz.record.phases import ClosedPhase, Moment, PhaseLog
-from snapviz.record.surroundings import git_state, package_versions, rank_and_world
-from snapviz.record.tensors import Row
+from snapviz.record.documents import Job, history_record, manifest_of, rank_record
+from snapviz.record.guard import guarded, tell
+from snapviz.record.surroundings import Place, git_state, package_versions, process_group, torchrun_job
 from snapviz.record.watched import Watched
 from snapviz.record.write import RunDirectory
 
 __all__ = ["Recorder"]
 
-_SHARD = "shard"
-_NUMBER = re.compile(r"\d+")
-
-_DETAILED = 3
-"""Names are read at the ends of the first so many phases of a kind (``train/step0``, ``step1``, ``step2``): each
-reading of a large model takes some 10 ms, and what a step names it names again in the next."""
+_RECORDED_ALREADY = (
+    "memory history is being recorded already (_record_memory_history): two recordings would overwrite each "
+    "other; switch it off, or leave out snapviz"
+)
 
 
 class Recorder:
@@ -97,9 +91,8 @@ class Recorder:
             settings=dict(settings or {}),
             fake_process_group=fake_process_group,
         )
-        self._notes = Notes()
-        self._times: Counter[str] = Counter()
         self._explicit = 0
+        self._group: Place | None = None
         self._at_stop: list[Callable[[], None]] = []
         self._files = RunDirectory(self.directory)
 
@@ -122,28 +115,50 @@ class Recorder:
         backend = self._backend = self._backend or _cuda()
         why = backend.missing()
         if why:
-            _warn(f"nothing is recorded: {why}")
+            tell(f"nothing is recorded: {why}")
             return
-        backend.prepare()
-        if backend.is_recording():
-            raise RecordError(
-                "memory history is being recorded already (_record_memory_history): two recordings would "
-                "overwrite each other; switch it off, or leave out snapviz"
-            )
+        if backend.is_ready() and backend.is_recording():
+            raise RecordError(_RECORDED_ALREADY)
         self._identify()
         if not self._claim():
             return
-        device = self._own_device(backend)
-        self._fresh = backend.is_fresh(device)
-        self._log = PhaseLog(backend, device)
+        self._fresh = True
         self._watched = Watched()
         self._census = Census(self._watched, backend.device_type)
-        self._watched.install()
-        backend.start(self._history)
-        backend.reset_peaks(device)
+        self._boundaries = Boundaries(backend, self._own_device(backend), self._census, self._holders)
+        guarded("what there is already", self._watched.look_around)
+        guarded("what is made", self._watched.install)
         self.active = True
         set_active(self)
+        backend.when_ready(lambda: guarded("history", self._begin_history))
         self._describe(backend)
+
+    def _begin_history(self) -> None:
+        """Once the allocator is there: the program may set it up, and choose its devices, before it uses them."""
+        backend = self._backend_now
+        if not self.active:
+            return
+        if backend.is_recording():
+            self._give_up(_RECORDED_ALREADY)
+            return
+        self._boundaries.log.device = self._own_device(backend)
+        self._fresh = backend.is_fresh(self._boundaries.log.device)
+        backend.start(self._history)
+        backend.reset_peaks(self._boundaries.log.device)
+
+    def _give_up(self, why: str) -> None:
+        """Leaves the program alone from now on."""
+        tell(f"nothing is recorded: {why}")
+        self.active = False
+        self._leave()
+
+    def _leave(self) -> None:
+        """Takes everything away that was put around the program."""
+        for undo in reversed(self._at_stop):
+            guarded("hooks", undo)
+        self._at_stop.clear()
+        guarded("hooks", self._watched.remove)
+        set_active(None)
 
     def stop(self) -> None:
         """Closes what is open, writes this rank's files, and switches everything off. Never raises."""
@@ -151,18 +166,17 @@ class Recorder:
             if not self.active:
                 return
             self.active = False
-            self._guard("the last phase", self._close_all)
-            for undo in reversed(self._at_stop):
-                self._guard("hooks", undo)
-            self._guard("hooks", self._watched.remove)
-            snapshot = self._guard("the snapshot", self._backend_now.snapshot)
-            self._guard("the allocator's history", self._backend_now.stop)
-            set_active(None)
-            if snapshot is not None:
-                self._guard(f"rank {self._job.rank}", lambda: self._write(snapshot))
+            guarded("the last phase", self._boundaries.close_all)
+            self._leave()
+            snapshot = guarded("the snapshot", self._backend_now.snapshot)
+            if snapshot is None:
+                tell(f"rank {self._job.rank} is not recorded: it never used its device")
+            else:
+                guarded("the allocator's history", self._backend_now.stop)
+                guarded(f"rank {self._job.rank}", lambda: self._write(snapshot))
             for lost in sorted(self._census.lost):
-                _warn(f"left out: {lost}")
-            self._guard("temporary files", self._files.close)
+                tell(f"left out: {lost}")
+            guarded("temporary files", self._files.close)
 
     def at_stop(self, undo: Callable[[], None]) -> None:
         """Has ``undo`` called when the recording ends, the last one first."""
@@ -174,9 +188,19 @@ class Recorder:
         return self._backend
 
     def _identify(self) -> None:
-        rank, world_size = rank_and_world()
-        self._job.rank = rank if self._asked[0] is None else self._asked[0]
-        self._job.world_size = max(world_size if self._asked[1] is None else self._asked[1], self._job.rank + 1)
+        """Rank and world as asked for, else as the process group has them, else as torchrun says.
+
+        A group that was destroyed is remembered: it may be all that knew the rank.
+        """
+        rank, world_size = self._asked[:2]
+        group = process_group()
+        if group is not None:
+            self._group = group
+        known = self._group or torchrun_job()
+        self._job.rank = known.rank if rank is None else rank
+        self._job.world_size = max(known.world_size if world_size is None else world_size, self._job.rank + 1)
+        if known.is_fake:
+            self._job.fake_process_group = True
 
     def _leads(self) -> bool:
         """Whether this rank writes the manifest."""
@@ -186,7 +210,7 @@ class Recorder:
         try:
             self._files.claim(self._job.rank, self._job.world_size, self._leads(), self._overwrite)
         except OSError as error:
-            _warn(
+            tell(
                 f"rank {self._job.rank} is not recorded: {self.directory} cannot be written: {error.strerror or error}"
             )
             return False
@@ -203,12 +227,15 @@ class Recorder:
 
     def _describe(self, backend: Backend) -> None:
         """The first manifest: a job that is killed leaves at least that."""
-        words = self._guard("the device's name", lambda: backend.describe(self._log.device)) or {}
-        self._job.torch, self._job.device_name = words.get("torch"), words.get("device")
+        self._name_device(backend)
         if self._leads():
-            self._job.packages = self._guard("versions", lambda: package_versions(sys.modules.get("torch"))) or {}
-            self._job.git = self._guard("git", lambda: git_state(Path.cwd()))
-            self._guard("the manifest", lambda: self._files.write_manifest(manifest_of(self._job)))
+            self._job.packages = guarded("versions", lambda: package_versions(sys.modules.get("torch"))) or {}
+            self._job.git = guarded("git", lambda: git_state(Path.cwd()))
+            guarded("the manifest", lambda: self._files.write_manifest(manifest_of(self._job)))
+
+    def _name_device(self, backend: Backend) -> None:
+        words = guarded("the device's name", lambda: backend.describe(self._boundaries.log.device)) or {}
+        self._job.torch, self._job.device_name = words.get("torch"), words.get("device")
 
     # ------------------------------------------------------------------ what a user says
 
@@ -221,11 +248,11 @@ class Recorder:
         if not self.active:
             yield
             return
-        self._log.joined(name)  # a name that cannot be is told before anything changes
+        self._boundaries.log.joined(name)  # a name that cannot be is told before anything changes
         if self._explicit == 0 and self.auto is not None:
             self.auto.pause()
         self._explicit += 1
-        depth = len(self._log.opened)
+        depth = self._boundaries.depth
         self.open(name)
         try:
             yield
@@ -252,124 +279,74 @@ class Recorder:
 
     def find_holders(self) -> None:
         """Looks, now, for what keeps the parameters that are whole and that nothing runs with."""
-        if self.active:
-            with self._lock:
-                self._guard("holders", lambda: self._look(self._census.take()))
+        with self._lock:
+            if self.active:
+                guarded("holders", self._boundaries.look_for_holders)
 
     # ------------------------------------------------------------------ phases
 
+    @property
+    def rank(self) -> int:
+        """This process's rank, as far as it is known yet."""
+        return self._job.rank
+
+    @property
+    def phases_closed(self) -> int:
+        """How many phases have ended."""
+        return len(self._boundaries.notes.phases)
+
     def path(self) -> str | None:
         """Full name of the innermost open phase."""
-        return self._log.path if self.active else None
+        return self._boundaries.log.path if self.active else None
 
     def open(self, name: str) -> None:
         """Opens a phase in the innermost open one. Raises ``UsageError`` for what is no name."""
         with self._lock:
             if self.active:
-                full = self._log.joined(name)
-                self._guard("a phase", lambda: self._begin(full, self._boundary(full)))
+                self._boundaries.log.joined(name)
+                self._at_boundary(lambda: self._boundaries.open(name))
 
     def close(self) -> None:
         """Closes the innermost phase."""
         with self._lock:
-            if self.active and self._log.opened:
-                self._guard("a phase", self._end)
+            if self.active and self._boundaries.depth:
+                self._at_boundary(self._boundaries.close)
 
     def switch(self, name: str) -> None:
         """Closes the innermost phase and opens another beside it, in one boundary."""
         with self._lock:
-            if self.active and self._log.opened:
-                outer = self._log.opened[-1].name.rpartition("/")[0]
-                full = f"{outer}/{name}" if outer else name
-                self._guard("a phase", lambda: self._begin(full, self._end()))
+            if self.active and self._boundaries.depth:
+                self._at_boundary(lambda: self._boundaries.switch(name))
 
-    def _close_down_to(self, depth: int) -> None:
-        """Closes what an explicit phase holds, and what hooks left open in it."""
-        while self.active and len(self._log.opened) > depth:
-            self.close()
+    def _at_boundary(self, work: Callable[[], object]) -> None:
+        guarded("rank and device", self._look_around)
+        guarded("a phase", work)
 
-    def _begin(self, full: str, moment: Moment) -> None:
-        self._log.begin(full, moment)
-
-    def _boundary(self, full: str) -> Moment:
-        """The boundary at which a phase begins; names are read there too: what was made outside of phases."""
-        moment = self._measure(full)
-        if self._is_detailed(full):
-            self._take_names(moment, None)
-        return moment
-
-    def _end(self) -> Moment:
-        full = self._log.opened[-1].name
-        moment = self._measure(full)
-        closed = self._log.end(moment)
-        self._notes.phases.append(closed)
-        if self._is_detailed(full):
-            self._after(moment, closed)
-        self._times[_NUMBER.sub("", full)] += 1
-        return moment
-
-    def _measure(self, full: str) -> Moment:
-        self._follow_device()
-        # inside a later step, to wait for the device would cost the step time that it hides otherwise
-        whole = full.count("/") < 2 or self._is_detailed(full)
-        return self._log.boundary(synchronize=whole, whole_device=whole)
-
-    def _is_detailed(self, full: str) -> bool:
-        return self._times[_NUMBER.sub("", full)] < _DETAILED
-
-    def _follow_device(self) -> None:
-        """The process may choose its device only after recording began; until then nothing was allocated."""
-        backend, log = self._backend_now, self._log
-        if self._asked[2] is None and self._fresh and not self._notes.phases:
+    def _look_around(self) -> None:
+        """A program may choose its device and make its process group long after recording began."""
+        self._identify()
+        backend, log = self._backend_now, self._boundaries.log
+        if self._asked[2] is None and self._fresh:
             current = backend.current_device()
+            # until then nothing was allocated on the other, so that no figure was of it
             if current != log.device and backend.is_fresh(log.device):
                 log.device = current
 
-    def _after(self, moment: Moment, closed: ClosedPhase) -> None:
-        """What is looked at when a phase has ended."""
-        rows = self._take_names(moment, closed.name)
-        if self._holders and closed.name.rpartition("/")[2] == _SHARD:
-            self._guard("holders", lambda: self._look(rows))
-
-    def _take_names(self, moment: Moment, phase: str | None) -> tuple[Row, ...]:
-        rows = self._guard("names", self._census.take) or ()
-        last = self._notes.censuses[-1] if self._notes.censuses else None
-        if rows and (last is None or last.rows != rows):
-            self._notes.censuses.append(NamedMoment(moment.stop_us, phase, rows))
-        return rows
-
-    def _look(self, rows: tuple[Row, ...]) -> None:
-        device_type = self._backend_now.device_type
-        self._notes.holders = look_for_holders(self._census.dangling(rows), device_type, (self, self._census))
-
-    def _close_all(self) -> None:
-        while self._log.opened:
-            self._end()
-        self._take_names(self._log.boundary(), None)
+    def _close_down_to(self, depth: int) -> None:
+        """Closes what an explicit phase holds, and what hooks left open in it."""
+        while self.active and self._boundaries.depth > depth:
+            self.close()
 
     # ------------------------------------------------------------------ files
 
     def _write(self, snapshot: dict[str, Any]) -> None:
-        self._finally_identify()
-        history = history_record(self._history, self._fresh, snapshot["device_traces"], self._log.device)
-        record = rank_record(self._job, self._log.device, history, self._notes)
+        self._identify()
+        self._name_device(self._backend_now)
+        history = history_record(self._history, self._fresh, snapshot["device_traces"], self._boundaries.log.device)
+        record = rank_record(self._job, self._boundaries.log.device, history, self._boundaries.notes)
         self._files.write_rank(record, snapshot)
         if self._leads():
             self._files.write_manifest(manifest_of(self._job, snapshot.get("allocator_settings")))
-
-    def _finally_identify(self) -> None:
-        """The process group may have been made after recording began."""
-        rank, world_size = rank_and_world()
-        if self._asked[0] is None and self._asked[1] is None:
-            self._job.rank, self._job.world_size = rank, world_size
-
-    def _guard(self, what: str, work: Callable[[], Any]) -> Any:
-        """Does one thing; what goes wrong is warned of, and never training's problem."""
-        try:
-            return work()
-        except Exception as error:
-            _warn(f"{what} could not be recorded ({type(error).__name__}: {error})")
-            return None
 
 
 def _cuda() -> Backend:
@@ -377,9 +354,3 @@ def _cuda() -> Backend:
         return CudaBackend()
     except ImportError as error:
         raise RecordError(f"recording needs torch: {error}") from error
-
-
-def _warn(words: str) -> None:
-    # under ``python -W error`` a warning of ours would end the training
-    with suppress(Warning):
-        warnings.warn(f"snapviz: {words}", RuntimeWarning, stacklevel=3)

@@ -6,12 +6,14 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from snapviz.schema import GitState
 
-__all__ = ["git_state", "package_versions", "rank_and_world"]
+__all__ = ["Place", "git_state", "package_versions", "process_group", "torchrun_job"]
 
 _PACKAGES = (
     "accelerate",
@@ -37,14 +39,27 @@ _GIT_TIMEOUT_S = 5.0
 """A checkout on a slow disk must not hold up a job."""
 
 
-def rank_and_world() -> tuple[int, int]:
-    """Rank and world size: as torch.distributed has them, else as torchrun tells, else (0, 1)."""
-    import sys
+@dataclass(frozen=True)
+class Place:
+    """Where a process stands in its job."""
 
+    rank: int
+    world_size: int
+    is_fake: bool = False  # whether the other ranks are torch's fake process group
+
+
+def process_group() -> Place | None:
+    """What torch.distributed says while there is a process group."""
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return int(distributed.get_rank()), int(distributed.get_world_size())
-    return _number("RANK", 0), max(1, _number("WORLD_SIZE", 1))
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    fake = str(distributed.get_backend()) == "fake"
+    return Place(int(distributed.get_rank()), int(distributed.get_world_size()), fake)
+
+
+def torchrun_job() -> Place:
+    """What torchrun says; a job of one where it says nothing."""
+    return Place(_number("RANK", 0), max(1, _number("WORLD_SIZE", 1)))
 
 
 def _number(name: str, default: int) -> int:

@@ -32,7 +32,8 @@ class Watched:
         import torch
 
         if isinstance(thing, torch.nn.Module):
-            self._modules.add(thing)
+            if name is not None or not self._has(thing):
+                self._modules.add(thing)
         elif isinstance(thing, torch.optim.Optimizer):
             self._optimizers.add(thing)
         else:
@@ -41,10 +42,9 @@ class Watched:
             self._labels[id(thing)] = (weakref.ref(thing), name)
         return True
 
-    def install(self) -> None:
-        """Begins to see modules and optimizers being made; those there are already are looked for once."""
+    def look_around(self) -> None:
+        """Watches the modules and optimizers that there are already."""
         import torch
-        from torch.nn.modules import module
 
         for thing in gc.get_objects():
             # type() and not isinstance: a proxy may answer for its class, and do anything to find it out
@@ -57,6 +57,11 @@ class Watched:
                 self._children.add(child)
         for child in self._children.alive():
             self._modules.drop(child)
+
+    def install(self) -> None:
+        """Begins to see modules and optimizers being made."""
+        from torch.nn.modules import module
+
         handles = (
             module.register_module_parameter_registration_hook(lambda parent, *_: self._seen(parent)),
             module.register_module_module_registration_hook(lambda parent, _, child: self._adopted(parent, child)),
@@ -82,7 +87,7 @@ class Watched:
         for thing in things:
             label = self._label(thing)
             if label is None:
-                label = _free_label(type(thing).__name__, taken)
+                label = _free_label(_class_name(thing), taken)
                 taken.add(label)
                 self._labels[id(thing)] = (weakref.ref(thing), label)
             yield label, thing
@@ -90,6 +95,10 @@ class Watched:
     def _label(self, thing: Any) -> str | None:
         ref, label = self._labels.get(id(thing), (None, None))
         return label if ref is not None and ref() is thing else None
+
+    def _has(self, module: Any) -> bool:
+        """Whether a root has it among all that lies in it."""
+        return any(module is part for root in self._modules.alive() for part in root.modules())
 
     def _seen(self, module: Any) -> None:
         if module not in self._children:
@@ -131,9 +140,15 @@ class _Known:
         return ref is not None and ref() is thing
 
 
+def _class_name(thing: Any) -> str:
+    """The name of its class, without what ``fully_shard`` puts before it."""
+    name = type(thing).__name__
+    return name.removeprefix("FSDP") if hasattr(thing, "_get_fsdp_state") else name
+
+
 def _free_label(name: str, taken: set[str]) -> str:
     """Nothing, for the first of all; then the class's name, numbered from the second."""
-    if "" not in taken and not taken:
+    if "" not in taken:
         return ""
     number = 1
     while (label := name if number == 1 else f"{name}#{number}") in taken:

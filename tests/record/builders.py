@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ class FakeBackend:
     def __init__(self, unavailable: str | None = None, recording: bool = False) -> None:
         self.unavailable = unavailable
         self.recording = recording
+        self.ready = True
+        self.waiting: list[Callable[[], None]] = []
         self.device = 0
         self.settings: HistorySettings | None = None
         self.calls: list[str] = []
@@ -85,8 +88,20 @@ class FakeBackend:
     def missing(self) -> str | None:
         return self.unavailable
 
-    def prepare(self) -> None:
-        self.calls.append("prepare")
+    def is_ready(self) -> bool:
+        return self.ready
+
+    def when_ready(self, then: Callable[[], None]) -> None:
+        if self.ready:
+            then()
+        else:
+            self.waiting.append(then)
+
+    def become_ready(self) -> None:
+        """What the first use of a device does."""
+        self.ready = True
+        for then in self.waiting:
+            then()
 
     def current_device(self) -> int:
         return self.device
@@ -108,7 +123,9 @@ class FakeBackend:
         self.recording = False
         self.calls.append("stop")
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any] | None:
+        if not self.ready:
+            return None
         segments = []
         for address, segment in self.segments.items():
             requested, rounded = self.live.get(address, (0, segment["rounded"]))

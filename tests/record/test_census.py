@@ -105,9 +105,43 @@ def test_what_is_made_is_seen_and_only_roots_count(watched: Watched) -> None:
 def test_what_was_there_before_is_found(watched: Watched) -> None:
     net = model()
     optimizer = torch.optim.SGD(net.parameters())
-    watched.install()
+    watched.look_around()
     assert [module for _, module in watched.modules() if module is net or module in list(net)] == [net]
     assert optimizer in [found for _, found in watched.optimizers()]
+
+
+def test_a_child_that_registers_a_parameter_later_is_no_root(watched: Watched) -> None:
+    watched.install()
+    net = torch.nn.ModuleDict({"embed": torch.nn.Linear(4, 4, bias=False), "head": torch.nn.Linear(4, 4, bias=False)})
+    net["head"].weight = net["embed"].weight  # as transformers ties them
+    assert [module for _, module in watched.modules()] == [net]
+
+
+def test_a_name_stays_what_it_was_when_other_roots_come_and_classes_change(watched: Watched, fake_group: None) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    watched.install()
+    net, critic = model(), model()
+    before = [name for name, _ in watched.modules()]
+    mesh = torch.distributed.init_device_mesh("cpu", (4,))
+    for root in (net, critic):
+        fully_shard(root, mesh=mesh)
+    other = torch.nn.Linear(1, 1)
+    assert [name for name, _ in watched.modules()] == [*before, "Linear"]
+    assert before == ["", "Sequential"]
+    late = Watched()
+    late.add(other)
+    late.add(net)
+    assert [name for name, _ in late.modules()] == ["", "Sequential"], "FSDP2 puts FSDP before a class's name"
+
+
+def test_watching_a_part_of_a_root_does_not_name_it_twice(watched: Watched) -> None:
+    net = model()
+    watched.add(net)
+    watched.add(net[0])
+    assert [module for _, module in watched.modules()] == [net]
+    watched.add(net[0], "mine")
+    assert [name for name, _ in watched.modules()] == ["", "mine"]
 
 
 def test_several_roots_are_told_apart(watched: Watched) -> None:
@@ -116,7 +150,7 @@ def test_several_roots_are_told_apart(watched: Watched) -> None:
     watched.add(two)
     watched.add(mine, "critic")
     rows = census(watched).take()
-    assert names(rows, "parameter")[::2] == ["Linear.weight", "Linear#2.weight", "critic.weight"]
+    assert names(rows, "parameter")[::2] == ["weight", "Linear.weight", "critic.weight"]
 
 
 def test_watching_keeps_nothing(watched: Watched) -> None:
@@ -266,10 +300,10 @@ def test_an_original_that_went_is_not_dangling_and_its_address_may_come_again(wa
     kept = net.weight
     taker.take()
     net.weight = torch.nn.Parameter(torch.ones(2, 64))
-    rows = taker.take()
-    # the name stands for the parameter that has it now
-    assert taker.dangling(rows) == []
+    # another has its name now, and it is still there
+    assert [one.address for one in taker.dangling(taker.take())] == [address(kept)]
     del kept
+    assert taker.dangling(taker.take()) == []
 
 
 def test_a_storage_that_was_released_by_resizing_is_gone(watched: Watched) -> None:
@@ -298,7 +332,7 @@ def test_a_module_that_cannot_be_read_loses_only_its_own_names(watched: Watched)
     watched.add(odd)
     watched.add(fine)
     taker = census(watched)
-    assert names(taker.take(), "parameter") == ["Linear.weight", "Linear.bias"]
+    assert names(taker.take(), "parameter") == ["Linear.weight", "Linear.bias"]  # the other one is the first
     assert taker.lost == {"names of a Odd (AttributeError: changed in torch 9)"}
 
 

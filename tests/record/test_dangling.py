@@ -61,7 +61,7 @@ def test_it_is_looked_for_when_asked_and_not_when_told_not_to(tmp_path: Path) ->
         kept = net[0].weight
         with rec.phase("shard"):
             shard(net, backend)
-        assert rec._notes.holders == []
+        assert rec._boundaries.notes.holders == []
         rec.find_holders()
-        assert {holder.parameter for holder in rec._notes.holders} == {"0.weight"}
+        assert {holder.parameter for holder in rec._boundaries.notes.holders} == {"0.weight"}
         del kept

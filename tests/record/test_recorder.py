@@ -257,6 +257,47 @@ def test_history_that_is_on_already_is_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_recording_begins_when_the_device_is_first_used(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    backend.ready = False
+    with recorder(tmp_path / "run", backend) as rec, rec.phase("materialize"):
+        assert backend.calls.count("start") == 0
+        backend.device = 1  # what the program chooses before it uses it
+        backend.become_ready()
+        backend.alloc(MIB)
+    record = record_of(tmp_path / "run")
+    assert record.device == 1
+    assert record.history is not None
+    assert record.history.first_allocation
+    assert manifest(tmp_path / "run").device == "stand-in 1"
+
+
+def test_a_device_that_is_never_used_leaves_a_warning_and_no_snapshot(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    backend.ready = False
+    with (
+        pytest.warns(RuntimeWarning, match="rank 0 is not recorded: it never used its device"),
+        recorder(tmp_path / "run", backend) as rec,
+        rec.phase("a"),
+    ):
+        pass
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
+
+
+def test_history_that_the_program_records_itself_is_left_alone(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    backend.ready = False
+    with recorder(tmp_path / "run", backend) as rec:
+        backend.recording = True
+        with pytest.warns(RuntimeWarning, match="nothing is recorded: memory history is being recorded already"):
+            backend.become_ready()
+        assert not rec.active
+        with rec.phase("a"):
+            pass
+    assert backend.recording
+    assert "start" not in backend.calls
+
+
 def test_two_recordings_at_once_are_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     with recorder(tmp_path / "a") as rec:
         with pytest.raises(RecordError, match="running already"):

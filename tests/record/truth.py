@@ -56,7 +56,7 @@ def summary(path: Path) -> list[str]:
         names = sum(len(boundary.names) for boundary in record.boundaries)
         off, wrong = off_counters(rank), misnamed(rank)
         lines.append(
-            f"{path} rank {rank.rank}: {len(facts.replay):,} events, {len(record.phases)} phases, {len(off)} figures off; "
+            f"{path} rank {rank.rank}: {len(facts.replay):,} events, {len(record.phases)} phases, {len(off)} off; "
             f"{names:,} names at {len(record.boundaries)} boundaries, {len(wrong)} wrong; exact {facts.replay.exact}; "
             f"dangling {len(facts.dangling)} ({sum(d.block_bytes for d in facts.dangling):,} bytes); "
             f"{len(record.holders)} holders; peak {int(facts.replay.allocated_bytes.max()):,}, "
@@ -71,4 +71,4 @@ def summary(path: Path) -> list[str]:
 if __name__ == "__main__":
     for root in sys.argv[1:]:
         for manifest in sorted(Path(root).rglob("run.json")):
-            print("\n".join(summary(manifest.parent)), flush=True)
+            sys.stdout.write("\n".join(summary(manifest.parent)) + "\n")

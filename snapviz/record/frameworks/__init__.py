@@ -32,8 +32,8 @@ def install(auto: Any) -> Callable[[], None]:
 
     A framework that looks otherwise than expected is left out, and said so.
     """
-    from snapviz.record.auto import tell
     from snapviz.record.frameworks.patching import Undo, all_of
+    from snapviz.record.guard import tell
 
     undos: list[Undo] = []
     for name in HOOKS:

@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from snapviz.record.auto import tell
+from snapviz.record.guard import tell
 
 __all__ = ["when_imported"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from snapviz.record.auto import tell
 from snapviz.record.frameworks import importing
+from snapviz.record.guard import tell
 
 __all__ = ["Context", "Undo", "all_of", "wrap", "wrap_method", "wrap_names"]
 
