@@ -47,7 +47,7 @@ def pairs() -> float:
 def measure_pairs() -> dict[str, float]:
     """µs with and without recording, medians of rounds in turn."""
     backend = CudaBackend()
-    backend.prepare()
+    torch.cuda.init()
     pairs()
     off, on = [], []
     for _ in range(ROUNDS):

@@ -55,22 +55,27 @@ def samples() -> list[Sample]:
         found.append(Sample(f"accelerate_fsdp2_2/{run}", "accelerate_fsdp2.py", run, ranks=2))
     for run, keep in (("main", ""), ("pr", " --keep")):
         found += [
-            Sample(f"litgpt_eager_8/{run}", "litgpt.py", f"--compile=eager {LITGPT}{keep}", world=8),
+            Sample(f"litgpt_eager_8/{run}", "litgpt_benchmark.py", f"--compile=eager {LITGPT}{keep}", world=8),
             Sample(
                 f"litgpt_eager_2/{run}",
-                "litgpt.py",
+                "litgpt_benchmark.py",
                 f"--compile=eager {LITGPT} --n_layers=8{keep}",
                 ranks=2,
                 shares="--share-device",
             ),
             Sample(
                 f"litgpt_thunder_2/{run}",
-                "litgpt.py",
+                "litgpt_benchmark.py",
                 f"--compile=thunder {LITGPT} --n_layers=2{keep}",
                 ranks=2,
                 shares="--share-device",
             ),
-            Sample(f"litgpt_thunder_8/{run}", "litgpt.py", f"--compile=thunder {LITGPT} --n_layers=2{keep}", world=8),
+            Sample(
+                f"litgpt_thunder_8/{run}",
+                "litgpt_benchmark.py",
+                f"--compile=thunder {LITGPT} --n_layers=2{keep}",
+                world=8,
+            ),
         ]
     found += [
         Sample("single", "programs.py", "single"),
@@ -87,7 +92,7 @@ def samples() -> list[Sample]:
 def command(sample: Sample, out: Path, shared: bool) -> list[str]:
     """The command line that records a sample."""
     record = ["-m", "snapviz", "record", "-o", str(out / sample.name), "-f", *shlex.split(sample.options)]
-    script = ["--", str(HERE / sample.script), *shlex.split(sample.arguments)]
+    script = ["--", os.path.relpath(HERE / sample.script), *shlex.split(sample.arguments)]
     if sample.world:
         return [sys.executable, *record, "--world-size", str(sample.world), "--rank", "0", *script]
     if sample.ranks == 1:

@@ -35,17 +35,18 @@ def main() -> None:
     dist.init_process_group(args.backend)
 
     with device:
-        model = Model()
+        model: torch.nn.Module = Model()
         x = torch.randn(1)
-    jitted = thunder.jit(model, executors=["torch"])
+    # one name for all three, as in the issue: another would keep the parameters by itself
+    model = thunder.jit(model, executors=["torch"])
     if args.keep:
         transform = FSDPTransform(device=device, release_original_parameters=False)
-        sharded = thunder.core.transforms.add_transform(jitted, transform=[transform])
+        model = thunder.core.transforms.add_transform(model, transform=[transform])
     else:
-        sharded = thunder.distributed.fsdp(jitted, device=device)
-    sharded(x)
+        model = thunder.distributed.fsdp(model, device=device)
+    output = model(x)
     if dist.get_rank() == 0:
-        print(f"allocated: {torch.cuda.memory_allocated():,} bytes")
+        print(f"allocated: {torch.cuda.memory_allocated():,} bytes, {output.nbytes:,} of them the output")
     dist.destroy_process_group()
 
 

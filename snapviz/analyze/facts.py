@@ -165,7 +165,7 @@ class Facts:
 
     def stack_lines(self, stack: int) -> tuple[str, ...]:
         """A stack for people, innermost frame first, its middle left out where it is long."""
-        frames = self.columns.stacks.of(stack)
+        frames = self.frames.of(stack)
         left_out = len(frames) - _INNERMOST - _OUTERMOST
         if left_out <= 0:
             return tuple(map(self.frames.text, frames.tolist()))

@@ -100,6 +100,12 @@ def is_python(file: str) -> bool:
     return file.endswith((".py", ".pyx")) or file.startswith("<")
 
 
+_RECORDER = re.compile(r"(?:.*/)?snapviz/record/(?:frameworks/)?(?P<name>\w+)\.py", re.DOTALL)
+"""The recorder's own files: what it puts around functions stands in every stack below them."""
+_LAUNCHER = "program"
+"""The one of them that runs the script: what called it, it would not have without ``snapviz record``."""
+
+
 @dataclass(frozen=True)
 class FrameNames:
     """The frames of one snapshot under their comparable names; each distinct one is named once."""
@@ -136,6 +142,30 @@ class FrameNames:
                 known[function] = normal_function(self.columns.strings.text(function[0], _LONGEST_TEXT), kind)
             found.append((file, known[function]))
         return tuple(found)
+
+    @cached_property
+    def _recorder(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]] | None:
+        """[F] which frames are the recorder's, and which of them the launcher's; none where none is."""
+        files = self.columns.frames.filename
+        own = {
+            string: match["name"]
+            for string in np.unique(files).tolist()
+            if (match := _RECORDER.fullmatch(self.columns.strings.text(string, _LONGEST_PATH).replace("\\", "/")))
+        }
+        if not own:
+            return None
+        launchers = [string for string, name in own.items() if name == _LAUNCHER]
+        return np.isin(files, list(own)), np.isin(files, launchers)
+
+    def of(self, stack: int) -> npt.NDArray[np.int32]:
+        """Frame ids of a stack, innermost first, as it would be had nobody recorded the program from outside."""
+        frames = self.columns.stacks.of(stack)
+        if self._recorder is None or len(frames) == 0:
+            return frames
+        own, launcher = self._recorder
+        outside = np.flatnonzero(launcher[frames])
+        frames = frames[: int(outside[0])] if len(outside) else frames
+        return frames[~own[frames]]
 
     def text(self, frame: int) -> str:
         """One frame for people; the same text, and no copy of it, however many stacks hold it."""

@@ -202,7 +202,7 @@ class JointStacks:
     def _sequence(self, side: int, stack: int) -> tuple[Int64, Int64]:
         """Joint frame ids of a stack without repetitions, and the frames they stand for."""
         names = self._sides[side]
-        frames = names.columns.stacks.of(stack)
+        frames = names.of(stack)
         joint = self._of_pair[side][names.of_frame[frames]]
         kept = np.append(True, joint[1:] != joint[:-1]) if len(joint) else np.zeros(0, bool)
         return joint[kept], frames[kept].astype(np.int64)

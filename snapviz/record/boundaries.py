@@ -32,6 +32,8 @@ class Boundaries:
         self.log = PhaseLog(backend, device)
         self.notes = Notes()
         self._times: Counter[str] = Counter()
+        self._last_in: dict[str, Moment] = {}
+        """Name of an open phase → when the last phase that lies in it ended."""
 
     @property
     def depth(self) -> int:
@@ -50,8 +52,7 @@ class Boundaries:
         """Closes the innermost phase."""
         full = self.log.opened[-1].name
         moment = self._measure(full)
-        closed = self.log.end(moment)
-        self.notes.phases.append(closed)
+        closed = self._end(full, moment)
         if self._is_detailed(full):
             self._after(moment, closed)
         self._times[_NUMBER.sub("", full)] += 1
@@ -63,10 +64,27 @@ class Boundaries:
         self.log.begin(f"{outer}/{name}" if outer else name, self.close())
 
     def close_all(self) -> None:
-        """Closes every phase, and reads the names a last time."""
+        """Closes every phase that is open, and reads the names a last time.
+
+        What consists of phases ended with the last of them: a training that nobody ends explicitly ended with its
+        last step, and not when the program had let go of its model.
+        """
         while self.log.opened:
-            self.close()
+            full = self.log.opened[-1].name
+            last = self._last_in.get(full)
+            if last is None:
+                self.close()
+            else:
+                self._end(full, last)
         self._take_names(self.log.boundary(), None)
+
+    def _end(self, full: str, moment: Moment) -> ClosedPhase:
+        closed = self.log.end(moment)
+        self.notes.phases.append(closed)
+        self._last_in.pop(full, None)
+        if self.log.opened:
+            self._last_in[self.log.opened[-1].name] = moment
+        return closed
 
     def look_for_holders(self, rows: tuple[Row, ...] | None = None) -> None:
         """Looks for what keeps the originals that nothing of ``rows``, or of what there is now, runs with."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import snapviz
 from snapviz.schema import GitState
 
 __all__ = ["Place", "git_state", "package_versions", "process_group", "torchrun_job"]
@@ -26,7 +27,6 @@ _PACKAGES = (
     "litgpt",
     "megatron-core",
     "peft",
-    "snapviz",
     "torchao",
     "torchtitan",
     "transformer-engine",
@@ -93,7 +93,7 @@ def _git(where: Path, *arguments: str) -> str | None:
 
 def package_versions(torch: Any = None) -> dict[str, str]:
     """Package → version, of those that are installed and matter, and of what torch was built with."""
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "snapviz": snapviz.__version__}
     for name in _PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)

@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from snapviz.record.sharded import is_thunder
+
 __all__ = ["Watched"]
 
 
@@ -96,6 +98,17 @@ class Watched:
         ref, label = self._labels.get(id(thing), (None, None))
         return label if ref is not None and ref() is thing else None
 
+    def _supersede(self, parent: Any, child: Any) -> None:
+        """Each transform of thunder makes a ThunderModule anew, of the same module: only the last one runs."""
+        if not is_thunder(parent):
+            return
+        for older in self._modules.alive():
+            if older is not parent and is_thunder(older) and older._modules.get("_model") is child:
+                if (label := self._label(older)) is not None:
+                    self._labels[id(parent)] = (weakref.ref(parent), label)
+                self._modules.drop(older)
+                self._children.add(older)
+
     def _has(self, module: Any) -> bool:
         """Whether a root has it among all that lies in it."""
         return any(module is part for root in self._modules.alive() for part in root.modules())
@@ -107,6 +120,7 @@ class Watched:
     def _adopted(self, parent: Any, child: Any) -> None:
         if child is None:
             return
+        self._supersede(parent, child)
         # what wraps a root is called what that was: its names are to be the same
         if (label := self._label(child)) is not None and child in self._modules and self._label(parent) is None:
             self._labels[id(parent)] = (weakref.ref(parent), label)

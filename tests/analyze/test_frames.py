@@ -74,3 +74,26 @@ def test_names_of_frames_are_cut_and_each_is_made_once() -> None:
     assert {len(file) for file, _ in names} == {501}
     assert all(file.startswith("…") and file.endswith(".py") for file, _ in names)
     assert len({file for file, _ in names}) == 20
+
+
+@pytest.mark.parametrize("root", ["/repo/", "/venv/lib/python3.12/site-packages/", "C:\\venv\\Lib\\site-packages\\"])
+def test_a_recorded_program_has_the_stacks_of_one_that_was_not(root: str) -> None:
+    program = [frame("__init__", "/v/site-packages/torch/nn/modules/linear.py"), frame("main", "/w/train.py", 7)]
+    started = [frame("<module>", "/w/train.py", 9)]
+    around = [frame("call", f"{root}snapviz/record/frameworks/patching.py")]
+    launched = [
+        frame("_execute", f"{root}snapviz/record/program.py"),
+        frame("main", f"{root}snapviz/cli/main.py"),
+        frame("_run_code", "<frozen runpy>"),
+    ]
+    trace = Trace()
+    trace.alloc(20, *program[:1], *around, *program[1:], *started, *launched)
+    trace.alloc(20, *program, *started)
+    trace.alloc(20, frame("open", "/w/snapviz/recorder.py"))
+    names = FrameNames(trace.snap().columns)
+    stacks = names.columns.events.stack[names.columns.events.action == 1]
+    texts = [[names.text(one) for one in names.of(stack).tolist()] for stack in stacks.tolist()]
+    assert texts[0] == texts[1]
+    assert len(texts[0]) == 3
+    assert texts[2] == ["open (/w/snapviz/recorder.py:1)"]
+    assert len(names.of(-1)) == 0

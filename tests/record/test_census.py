@@ -267,26 +267,37 @@ def test_the_names_do_not_change_with_a_wrapper(watched: Watched, fake_group: No
     assert names(census(other).take(), "parameter") == plain
 
 
+class ThunderModule(torch.nn.Module):  # type: ignore[misc]
+    """What thunder.core.module.ThunderModule (0.2.6) keeps of the module it is made from."""
+
+    __module__ = "thunder.core.module"
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self._model = inner
+        self._overrides_parameters = dict(inner.named_parameters())
+        self._overrides_buffers: dict[str, Any] = {}
+
+
 def test_thunder_is_named_by_what_it_runs_with(watched: Watched) -> None:
+    watched.install()
     net = torch.nn.Linear(4, 4)
-
-    class ThunderModule(torch.nn.Module):
-        def __init__(self, inner: Any) -> None:
-            super().__init__()
-            self._model = inner
-            self._overrides_parameters = {"weight": torch.nn.Parameter(torch.ones(1, 4))}
-            self._overrides_buffers: dict[str, Any] = {}
-
-    ThunderModule.__module__ = "thunder.core.module"
-    watched.add(net)
     taker = census(watched)
     taker.take()
-    wrapped = ThunderModule(net)
-    watched._adopted(wrapped, net)
-    rows = taker.take()
-    assert names(rows, "shard") == ["weight"]
-    assert names(rows, "parameter") == ["bias"]
-    assert [one.name for one in taker.dangling(rows)] == ["weight"]
+    jitted = ThunderModule(net)
+    assert names(taker.take(), "parameter") == ["weight", "bias"]
+    # a transform makes another one, of the same module, with the shards
+    sharded = ThunderModule(net)
+    sharded._overrides_parameters["weight"] = torch.nn.Parameter(torch.ones(1, 4))
+    for _ in range(2):
+        rows = taker.take()
+        assert names(rows, "shard") == ["weight"]
+        assert names(rows, "parameter") == ["bias"]
+        assert [one.name for one in taker.dangling(rows)] == ["weight"]
+        del jitted._overrides_parameters["weight"]  # the original stays in net
+        jitted._overrides_parameters["weight"] = None
+    net.register_parameter("weight", None)
+    assert taker.dangling(taker.take()) == []
 
 
 def test_an_original_that_went_is_not_dangling_and_its_address_may_come_again(watched: Watched) -> None:

@@ -120,6 +120,25 @@ def test_switch_closes_and_opens_side_by_side(tmp_path: Path) -> None:
     assert [p.name for p in record_of(tmp_path / "run").phases] == ["train", "train/step0", "train/step1"]
 
 
+def test_what_is_left_open_ended_with_the_last_phase_in_it(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    with recorder(tmp_path / "run", backend) as rec:
+        rec.open("train")
+        rec.open("step0")
+        rec.open("forward")
+        kept = backend.alloc(MIB)
+        rec.close()
+        backend.alloc(8 * MIB)  # the program goes on, and ends
+        backend.free(kept)
+    counters = {p.name: p.counters for p in record_of(tmp_path / "run").phases}
+    for name in ("train", "train/step0", "train/step0/forward"):
+        found = counters[name]
+        assert found is not None
+        assert (found.peak_allocated_bytes, found.end_allocated_bytes) == (MIB, MIB), name
+    facts = load_run(tmp_path / "run").ranks[0].facts()
+    assert facts.phases.end[:, MEASURES.index("allocated")].tolist() == [MIB] * 3
+
+
 def test_phases_do_not_overlap_by_a_microsecond(tmp_path: Path) -> None:
     with recorder(tmp_path / "run") as rec:
         for name in "abc":

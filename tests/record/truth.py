@@ -8,6 +8,7 @@ from pathlib import Path
 from snapviz.analyze.facts import MEASURES, Facts
 from snapviz.analyze.names import known_boundaries, lying_in
 from snapviz.analyze.run import Rank, load_run
+from snapviz.errors import RunError
 from snapviz.schema import RankRecord
 
 __all__ = ["misnamed", "off_counters", "summary"]
@@ -49,7 +50,10 @@ def misnamed(rank: Rank) -> list[str]:
 
 def summary(path: Path) -> list[str]:
     """One line a rank, and what is wrong with it below."""
-    run = load_run(path, cache=False)
+    try:
+        run = load_run(path, cache=False)
+    except RunError as error:
+        return [str(error)]
     lines = [f"{path}: {failure.source}: {failure.message}" for failure in run.failures]
     for rank in run.ranks:
         facts, record = _of(rank)
