@@ -53,8 +53,8 @@ class Locals:
     # the objects themselves, for tensors that the garbage collector does not list; cleared once read
     ours: set[int]
     # ids of what needs no other holder: what the recorder itself holds, and namespaces of bodies that run
-    copies: set[int]
-    # ids of the dicts that frames keep for f_locals
+    copies: dict[int, object]
+    # the dicts that frames keep for f_locals, by id: a frame may end, and another object get its dict's id
 
 
 def is_ours(frame: types.FrameType) -> bool:
@@ -65,7 +65,7 @@ def is_ours(frame: types.FrameType) -> bool:
 
 def read_frames(clock: Clock, ignore: Collection[int]) -> Locals:
     """The locals of every frame of every thread, those of the recorder left out."""
-    found = Locals({}, [], set(), set())
+    found = Locals({}, [], set(), {})
     for number, (_, top) in enumerate(sorted(sys._current_frames().items(), key=_main_first)):
         for order, frame in enumerate(reversed(_stack(top)), _THREAD * number):
             if clock.late():
@@ -109,7 +109,7 @@ def _read(frame: types.FrameType, order: int, found: Locals, ignore: Collection[
         found.values.append(value)
 
 
-def locals_of(frame: types.FrameType, copies: set[int] | None = None) -> dict[str, Any]:
+def locals_of(frame: types.FrameType, copies: dict[int, object] | None = None) -> dict[str, Any]:
     """A copy of the frame's locals that leaves the frame as it was."""
     space = frame.f_locals
     if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
@@ -121,7 +121,7 @@ def locals_of(frame: types.FrameType, copies: set[int] | None = None) -> dict[st
     # the frame's own reference, the variable and the argument: one more is the user's locals()
     if sys.getrefcount(space) == 3 and not _may_be_traced(frame):
         if copies is not None:
-            copies.add(id(space))
+            copies[id(space)] = space
         code = frame.f_code
         for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
             space.pop(name, None)
