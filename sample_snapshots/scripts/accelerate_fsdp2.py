@@ -40,9 +40,15 @@ def qwen(layers: int) -> Any:
         tie_word_embeddings=True,
         max_window_layers=layers,
     )
-    torch.manual_seed(421)
-    # as the benchmark does it: on the CPU, which fully_shard then moves to the device
-    return Qwen2ForCausalLM(config).float()
+    # on the CPU, as the benchmark has it: fully_shard moves it to the device. What the weights are is all the same
+    with torch.device("meta"):
+        model = Qwen2ForCausalLM(config).float()
+    model.to_empty(device="cpu")
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):
+            tensor.fill_(0.01)
+    model.tie_weights()
+    return model
 
 
 def batches(accelerator: Any, vocabulary: int, steps: int) -> Iterator[dict[str, torch.Tensor]]:
