@@ -57,9 +57,11 @@ def main() -> None:
             plain(self, *args, **(kwargs | {"release_original_parameters": False}))
 
         transforms.FSDPTransform.__init__ = keeping
-    from jsonargparse import CLI
+    from jsonargparse import ArgumentParser
 
-    bench = CLI(OnTheDevice, args=arguments, as_positional=False)
+    parser = ArgumentParser()
+    parser.add_class_arguments(benchmark.Benchmark_litGPT, fail_untyped=False)
+    bench = OnTheDevice(**vars(parser.parse_args(arguments)))
     bench.train()
     if benchmark.global_rank in (0, None):
         bench.add_perf_metrics()

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ ACCELERATE = (
 )
 LITGPT = (
     "--model_name=Llama-2-7b-hf --distributed_mode=fsdp --shard_mode=zero2 --bucketing_mode=none "
-    "--max_iters=6 --warmup_iters=3"
+    "--max_iters=8 --warmup_iters=4"
 )
 
 
@@ -52,7 +53,7 @@ def samples() -> list[Sample]:
     ]
     for run in ACCELERATE:
         found.append(Sample(f"accelerate_fsdp2_8/{run}", "accelerate_fsdp2.py", run, world=8))
-        found.append(Sample(f"accelerate_fsdp2_2/{run}", "accelerate_fsdp2.py", run, ranks=2))
+        found.append(Sample(f"accelerate_fsdp2_2/{run}", "accelerate_fsdp2.py", f"{run} --layers 8", ranks=2))
     for run, keep in (("main", ""), ("pr", " --keep")):
         found += [
             Sample(f"litgpt_eager_8/{run}", "litgpt_benchmark.py", f"--compile=eager {LITGPT}{keep}", world=8),
@@ -111,29 +112,33 @@ def run(line: list[str], environment: dict[str, str], timeout: int) -> int:
         return process.wait()
 
 
+def record(sample: Sample, out: Path, shared: bool, timeout: int) -> int:
+    """Records one sample; its exit code."""
+    environment = dict(os.environ)
+    if sample.allocator:
+        environment["PYTORCH_CUDA_ALLOC_CONF"] = environment["PYTORCH_ALLOC_CONF"] = sample.allocator
+    start = time.monotonic()
+    print(f"== {sample.name}", flush=True)
+    code = run(command(sample, out, shared), environment, timeout)
+    print(f"== {sample.name}: exit {code}, {time.monotonic() - start:.0f} s", flush=True)
+    return code
+
+
 def main() -> int:
     """Records those that were asked for; how many failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("names", nargs="*", help="what the names begin with; all without")
     parser.add_argument("--timeout", type=int, default=240, help="seconds that one run may take")
+    parser.add_argument("--at-once", type=int, default=1, help="runs at once; they see each other's free memory")
     args = parser.parse_args()
     import torch
 
-    failed = 0
-    for sample in samples():
-        if args.names and not sample.name.startswith(tuple(args.names)):
-            continue
-        environment = dict(os.environ)
-        if sample.allocator:
-            environment["PYTORCH_CUDA_ALLOC_CONF"] = environment["PYTORCH_ALLOC_CONF"] = sample.allocator
-        line = command(sample, args.out, shared=torch.cuda.device_count() < sample.ranks)
-        start = time.monotonic()
-        print(f"== {sample.name}", flush=True)
-        code = run(line, environment, args.timeout)
-        print(f"== {sample.name}: exit {code}, {time.monotonic() - start:.0f} s", flush=True)
-        failed += code != 0
-    return failed
+    devices = torch.cuda.device_count()
+    wanted = [sample for sample in samples() if not args.names or sample.name.startswith(tuple(args.names))]
+    with ThreadPoolExecutor(args.at_once) as pool:
+        codes = pool.map(lambda one: record(one, args.out, devices < one.ranks, args.timeout), wanted)
+        return sum(code != 0 for code in codes)
 
 
 if __name__ == "__main__":

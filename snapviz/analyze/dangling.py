@@ -260,7 +260,11 @@ def _written(facts: Facts, allocation: int, names: list[NameRecord]) -> tuple[st
 
 
 def _gone_in(facts: Facts, freed: int, should_go_in: str) -> str | None:
-    if freed >= len(facts.replay.time_us):
+    """The phase in which it went; none where it never did, or only once the last phase was over.
+
+    A program that ends lets go of everything: that is no release.
+    """
+    if freed >= len(facts.replay.time_us) or freed >= int(facts.phases.stop.max(initial=0)):
         return None
     phase = phase_of(facts.phases, freed) or OUTSIDE
     # two phases may bear one name

@@ -29,6 +29,8 @@ class HistorySettings:
     # for another microsecond each; "state" only for what is live
     stacks: str = "python"
     # "all" adds C++ frames, whose names can take minutes to look up
+    annotations: bool = True
+    # record_function scopes of all threads, from torch 2.8: FSDP2's have the names of modules
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class CudaBackend:
         """See ``Backend``."""
         record = self._cuda.memory._record_memory_history
         known = inspect.signature(record).parameters
-        wanted = {"clear_history": True, "global_record_annotations": True}
+        wanted = {"clear_history": True, "global_record_annotations": settings.annotations}
         record(
             context=settings.context,
             stacks=settings.stacks,

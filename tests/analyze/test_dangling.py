@@ -80,6 +80,14 @@ def test_what_an_optimizer_still_has_dangles_though_nothing_named_it_before_shar
         assert job.facts(record(job.phases, [(time, names)])).dangling == ()
 
 
+def test_what_went_only_as_the_program_ended_was_never_released() -> None:
+    job = Job("never")
+    rank_record = job.record()
+    job.trace.free(job.full)
+    (one,) = job.facts(rank_record).dangling
+    assert one.gone_in is None
+
+
 def test_no_more_holders_are_told_than_one_can_read() -> None:
     holders = tuple({"parameter": "w", "path": f"{i}" + "m" * 5_000} for i in range(200))
     job = Job("never")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections import deque
 from typing import Any, ClassVar
@@ -282,3 +283,16 @@ def test_a_closure_ends_a_path_where_no_name_does() -> None:
     registry.history[0].history.append(step())
     path = "Model._parameters['p1'] ← Trainer.history[0] ← Trainer.history[0] ← registry (HERE)"
     assert look(where) == [path]
+
+
+def test_a_function_that_wraps_a_module_is_named_after_it() -> None:
+    model = Model()
+
+    @functools.wraps(model)
+    def wrapped() -> None:
+        pass
+
+    assert wrapped.__dict__["_parameters"] is model._parameters
+    first, second = look(target(model.p1))
+    assert first == "Model._parameters['p1'] ← model (HERE)"
+    assert second.startswith("wrapped") or "wrapped" in second
