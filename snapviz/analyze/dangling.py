@@ -20,7 +20,7 @@ from snapviz.analyze.facts import OUTSIDE, DanglingParameter, Facts, event_at
 from snapviz.analyze.names import joint_name, known_boundaries, lying_in
 from snapviz.analyze.phases import phase_of
 from snapviz.replay.model import START
-from snapviz.schema import NameRecord
+from snapviz.schema import NameRecord, is_place
 
 __all__ = ["SHARD", "UNEXPLAINED", "curve_without", "find_dangling"]
 
@@ -57,6 +57,7 @@ class _Named:
     used_until: int = START  # last event at which a boundary calls it a parameter that is in use
     unused_at: int = START  # last event at which a boundary has names, it is live, and none is that
     view: str | None = None  # name of a shard that is a view of it
+    optimizer: bool = False  # whether an optimizer was seen to have it after its release
 
 
 def find_dangling(facts: Facts) -> Facts:
@@ -105,8 +106,7 @@ def _originals(facts: Facts) -> tuple[dict[int, _Named], str]:
             if name.kind == "parameter" and boundary.time_us <= release.start_us and allocation >= 0:
                 found.setdefault(allocation, _Named([], release)).names.append(name)
     for allocation, name in _stale(facts, releases[-1]):
-        if allocation not in found:
-            found[allocation] = _Named([name], own.get(name.name, releases[-1]))
+        found.setdefault(allocation, _Named([name], own.get(name.name, releases[-1]))).optimizer = True
     return found, "" if found else _why_none(facts, releases[-1])
 
 
@@ -121,11 +121,14 @@ def _stale(facts: Facts, release: _Release) -> list[tuple[int, NameRecord]]:
             continue
         lying = lying_in(facts, boundary)
         run_with = {name.name: allocation for name, allocation in lying if name.kind in ("parameter", "shard")}
-        in_use = set(run_with.values())
+        out = {*run_with.values(), -1}
         found += [
             (allocation, name)
             for name, allocation in lying
-            if name.kind == "optimizer_param" and name.name in run_with and allocation >= 0 and allocation not in in_use
+            if name.kind == "optimizer_param"
+            and allocation not in out
+            # by a name that only a module gives: a master copy has none
+            and (name.name in run_with or not is_place(name.name))
         ]
     return found
 
@@ -222,9 +225,14 @@ def _keepers(facts: Facts) -> dict[str, list[_Keeper]]:
 
 
 def _holders(named: _Named, texts: list[str], keepers: dict[str, list[_Keeper]]) -> list[_Keeper]:
-    """Of an allocation, whatever its names: a shard that lies in it, then what the recorder found, each once."""
+    """Of an allocation, whatever its names: a shard that lies in it, then what the recorder found, each once.
+
+    What it did not look for, the names can tell: that an optimizer still had it.
+    """
     view = [(f"shard {named.view}, which is a view of it", "view")] if named.view is not None else []
     found = [keeper for text in texts for keeper in keepers.get(text, ())]
+    if named.optimizer and not found:
+        found.append(("param_groups of an optimizer", "optimizer"))
     ordered = sorted(dict.fromkeys(found), key=lambda keeper: keeper[1] == UNEXPLAINED)
     return [*view, *ordered][:_MOST_HOLDERS]
 

@@ -13,6 +13,7 @@ from typing import Any
 from snapviz.record.sharded import Managed, Named, is_thunder, joined, of_fsdp1, of_fsdp2, of_thunder
 from snapviz.record.tensors import Row, inner, is_split, row, storage_of
 from snapviz.record.watched import Watched
+from snapviz.schema import is_place
 
 __all__ = ["Census", "Original"]
 
@@ -65,9 +66,10 @@ class Census:
         for kind, name, tensor in self._of_modules(by_id):
             self._add(rows, kind, name, tensor)
             if kind == "parameter":
-                self._called[id(tensor)] = (name, tuple(tensor.shape))
+                # the first of its names, where it is tied: FSDP2 calls it that too
+                self._called[id(tensor)] = (by_id.get(id(tensor), name), tuple(tensor.shape))
         self._originals = {key: original for key, original in self._originals.items() if original.is_there()}
-        by_address = {original.address: original for original in self._originals.values()}
+        by_address = _by_address(self._originals.values())
         for kind, name, tensor in self._of_optimizers(by_id, by_address):
             self._add(rows, kind, name, tensor)
         return tuple(rows.values())
@@ -76,10 +78,10 @@ class Census:
         """What was once a parameter, is there, and is nothing that ``rows`` run with."""
         run_with = {found.address: found.name for found in rows if found.kind in ("parameter", "shard")}
         names = set(run_with.values())
-        there = {one.address: one for one in self._originals.values() if one.is_there()}
+        there = _by_address(one for one in self._originals.values() if one.is_there())
         for found in rows:
-            # by a name that is another tensor's now: a master copy of an optimizer's own never had it
-            if found.kind == "optimizer_param" and found.name in names:
+            # a master copy of an optimizer's own was never a module's
+            if found.kind == "optimizer_param" and (found.name in names or not is_place(found.name)):
                 there.setdefault(found.address, Original(found.name, found.address, found.nbytes))
         return [one for address, one in there.items() if address not in run_with]
 
@@ -149,6 +151,14 @@ class Census:
         # an id can be another object's by now: one of the same shape as well is not likely
         name, shape = self._called.get(id(param), (None, None))
         return name if shape == tuple(param.shape) else None
+
+
+def _by_address(originals: Iterable[Original]) -> dict[int, Original]:
+    """The first at each address: tied parameters are one."""
+    found: dict[int, Original] = {}
+    for one in originals:
+        found.setdefault(one.address, one)
+    return found
 
 
 def _of_root(label: str, root: Any, by_id: dict[int, str]) -> Iterator[Named]:

@@ -50,11 +50,7 @@ def _groups(state: Any) -> Iterable[Any]:
 
 
 def _of_fsdp_param(param: Any, paths: dict[int, str], managed: Managed) -> Iterator[Named]:
-    info = param._module_info
-    name = joined(paths.get(id(info.module), "?"), info.param_name)
-    managed.add((id(info.module), info.param_name))
-    for module, attribute in zip(info.shared_modules, info.shared_param_names, strict=False):
-        managed.add((id(module), attribute))
+    name = _first_name(param._module_info, paths, managed)
     sharded = getattr(param, "sharded_param", None)
     if sharded is not None:
         yield "shard", name, sharded
@@ -68,6 +64,17 @@ def _of_fsdp_param(param: Any, paths: dict[int, str], managed: Managed) -> Itera
     accumulated = getattr(param, "unsharded_accumulated_grad", None)
     if accumulated is not None:
         yield "gradient", name, accumulated
+
+
+def _first_name(info: Any, paths: dict[int, str], managed: Managed) -> str:
+    """What the first module that has it calls it: tied weights have several, and FSDP2 takes any of them."""
+    places = [(info.module, info.param_name), *zip(info.shared_modules, info.shared_param_names, strict=False)]
+    managed.update((id(module), attribute) for module, attribute in places)
+    if len(places) > 1:
+        order = list(paths)
+        places.sort(key=lambda place: order.index(id(place[0])) if id(place[0]) in paths else len(order))
+    module, attribute = places[0]
+    return joined(paths.get(id(module), "?"), attribute)
 
 
 # ------------------------------------------------------------------ FSDP1

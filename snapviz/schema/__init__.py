@@ -54,6 +54,7 @@ from snapviz.schema.run import (
     RankRecord,
     RunManifest,
     TorchCounters,
+    is_place,
     read_manifest,
     read_rank_record,
 )
@@ -105,6 +106,7 @@ __all__ = [
     "Trust",
     "Unchanged",
     "Without",
+    "is_place",
     "read_manifest",
     "read_rank_record",
 ]

@@ -37,6 +37,7 @@ __all__ = [
     "RankRecord",
     "RunManifest",
     "TorchCounters",
+    "is_place",
     "read_manifest",
     "read_rank_record",
 ]
@@ -226,6 +227,14 @@ class RankRecord(Model):
     # found when asked for; empty says nothing
     metrics: Metrics = {}
     # name → value, of this rank. NaN and infinity are not known
+
+
+def is_place(name: str) -> bool:
+    """Whether an ``optimizer_param`` is named by its place in the optimizer, because no module ever had it.
+
+    A name that ends in a number may be one, in another tool's words.
+    """
+    return ".param_groups[" in name or ".state, key " in name or name.rpartition(".")[2].isdecimal()
 
 
 _Model = TypeVar("_Model", RunManifest, RankRecord)

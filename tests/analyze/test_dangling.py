@@ -71,6 +71,13 @@ def test_what_an_optimizer_still_has_dangles_though_nothing_named_it_before_shar
     kept = ("optimizer_param", "w", job.full, 40 * MIB)
     (one,) = job.facts(record(job.phases, [(time, [*shards, kept])])).dangling
     assert (one.name, one.block_bytes, one.should_go_in) == ("w", 40 * MIB, "shard")
+    assert (one.holders, one.holder_kinds) == (("param_groups of an optimizer",), ("optimizer",))
+    looked_for = ({"parameter": "w", "path": "optimizer.param_groups[0]", "kind": "optimizer"},)
+    (one,) = job.facts(record(job.phases, [(time, [*shards, kept])], holders=looked_for)).dangling
+    assert one.holders == ("optimizer.param_groups[0]",)
+    # a name that no tensor of the module has any more: the other one of tied weights
+    other = ("optimizer_param", "head.w", job.full, 40 * MIB)
+    assert [one.name for one in job.facts(record(job.phases, [(time, [*shards, other])])).dangling] == ["head.w"]
     # an optimizer that has the shard, a master copy of its own, and a whole parameter in use
     for names in (
         [*shards, ("optimizer_param", "w", job.shard, 20 * MIB)],

@@ -239,6 +239,24 @@ def test_originals_that_came_to_the_device_only_as_they_were_sharded(watched: Wa
     )
 
 
+def test_a_tied_parameter_goes_by_its_first_name(watched: Watched, fake_group: None) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8, bias=False), torch.nn.Linear(8, 8, bias=False))
+    net[1].weight = net[0].weight
+    optimizer = torch.optim.AdamW(net.parameters())
+    watched.add(net)
+    watched.add(optimizer)
+    taker = census(watched)
+    taker.take()
+    fully_shard(net, mesh=torch.distributed.init_device_mesh("cpu", (4,)))
+    rows = taker.take()
+    assert names(rows, "shard") == ["0.weight"]
+    assert names(rows, "optimizer_param") == ["0.weight"]
+    assert {one.name for one in taker.dangling(rows)} == {"0.weight"}
+    assert len({one.address for one in taker.dangling(rows)}) == 1
+
+
 def test_what_fsdp2_gathers_is_named_while_it_is_there(watched: Watched, fake_group: None) -> None:
     from torch.distributed.fsdp import fully_shard
 
