@@ -22,7 +22,7 @@ from snapviz.analyze.describe import (
 from snapviz.analyze.device import DeviceCounts, folded_device, outside_by_phase
 from snapviz.analyze.facts import CATEGORIES, EVIDENCE, Facts
 from snapviz.analyze.groups import group_keys, sums
-from snapviz.analyze.phases import fold, folded_phases, phase_of
+from snapviz.analyze.phases import end_of_run, fold, folded_phases, phase_of
 from snapviz.analyze.run import Rank, Run
 from snapviz.replay.model import MEASURES
 from snapviz.schema import INFO_VERSION, FindingReport, InfoReport, LiveRow, OutsideInfo, PhaseInfo, RankInfo
@@ -75,13 +75,13 @@ def _rank_info(rank: Rank, progress: Callable[[str], None] | None) -> RankInfo:
         exact=facts.exact,
         consistent=replay.consistent,
         findings=tuple(FindingReport(**vars(finding)) for finding in replay.findings),
-        notes=facts.notes,
+        notes=(*facts.notes, *_over(facts)),
         ignored=dict(rank.columns.ignored),
         reading_notes=tuple(str(note) for note in rank.columns.facts.get("notes", ())),
         phase_source=facts.phases.source,
         phases=_phases(facts),
         peak=measures(value for value, _ in peaks),
-        end=measures(getattr(replay.end, f"{measure}_bytes") for measure in MEASURES),
+        end=measures(getattr(replay.after(end_of_run(facts)), f"{measure}_bytes") for measure in MEASURES),
         peak_phase=phase_of(facts.phases, peak_event),
         live_at_peak=live_rows(facts, peak_event),
         dangling=tuple(dangling_of(facts, None, rank.rank)),
@@ -91,6 +91,15 @@ def _rank_info(rank: Rank, progress: Callable[[str], None] | None) -> RankInfo:
         without=without_dangling(facts, None, peaks[MEASURES.index("allocated")][0]),
         outside=_outside(facts),
     )
+
+
+def _over(facts: Facts) -> tuple[str, ...]:
+    """What is said where the program went on after its training, and let go of more than it took."""
+    over, last = end_of_run(facts), len(facts.replay) - 1
+    if over == last:
+        return ()
+    went = facts.replay.after(over).allocated_bytes - facts.replay.after(last).allocated_bytes
+    return (f"the run ends with its training: {went:,} bytes that went afterwards count as held",)
 
 
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:

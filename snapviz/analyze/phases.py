@@ -21,12 +21,14 @@ from snapviz.analyze.scopes import DEEPEST, Scope, find_scopes, left_out, phase_
 from snapviz.analyze.windows import highest, painted
 from snapviz.replay.model import Measures, Replay
 
-__all__ = ["WHOLE_RUN", "find_births", "find_phases", "fold", "folded_phases", "phase_of"]
+__all__ = ["WHOLE_RUN", "end_of_run", "find_births", "find_phases", "fold", "folded_phases", "phase_of"]
 
 Int64 = npt.NDArray[np.int64]
 
 WHOLE_RUN = "run"
 """The one phase of a file that names none."""
+
+_TRAINING = re.compile(r"train(?:/|\Z)")
 
 _MOST = 6
 """Names told of phases that are lost."""
@@ -70,6 +72,24 @@ def phase_of(phases: Phases, event: int) -> str | None:
     # an inner phase can hold all that its outer one does, and comes after it
     narrow = (phases.stop - phases.first)[inside][::-1]
     return phases.names[int(inside[::-1][np.argmin(narrow)])]
+
+
+def end_of_run(facts: Facts) -> int:
+    """The event after which the run is over: the recording's last, or the last of the training it ends with.
+
+    A program that ends lets go of its model. Of a run whose record says when training was over, and that holds no
+    more in the end than it did then, what was held then is what it holds.
+    """
+    last = len(facts.replay) - 1
+    phases = facts.phases
+    if phases.source != "record" or len(phases.names) == 0:
+        return last
+    event = int(phases.stop.max()) - 1
+    trained = any(phases.stop[i] - 1 == event and _TRAINING.match(name) for i, name in enumerate(phases.names))
+    if not trained or not 0 <= event < last:
+        return last
+    held, in_the_end = (facts.replay.after(at).allocated_bytes for at in (event, last))
+    return event if in_the_end <= held else last
 
 
 def find_phases(facts: Facts) -> Facts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snapviz.analyze.facts import MEASURES, Facts
-from snapviz.analyze.phases import phase_of
+from snapviz.analyze.phases import end_of_run, phase_of
 from snapviz.analyze.run import Rank, Run
 from snapviz.compare.stretches import Stretch, Stretches, exact_after
 from snapviz.errors import UsageError
@@ -110,7 +110,7 @@ def moment(facts: Facts, stretches: Stretches, at: At) -> Moment | None:
 
 def _moment_of_run(facts: Facts, at: At) -> Moment:
     replay = facts.replay
-    event = replay.peak("allocated", 0, len(replay))[1] if at.peak else len(replay) - 1
+    event = replay.peak("allocated", 0, len(replay))[1] if at.peak else end_of_run(facts)
     exact = facts.exact if at.peak else exact_after(facts, event)
     # the end of a recording is whole however late it began
     whole = not (at.peak and facts.truncated)

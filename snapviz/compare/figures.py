@@ -12,6 +12,7 @@ import numpy as np
 from snapviz.analyze.dangling import curve_without
 from snapviz.analyze.describe import measures
 from snapviz.analyze.facts import MEASURES, Facts
+from snapviz.analyze.phases import end_of_run
 from snapviz.compare.align import At
 from snapviz.compare.stretches import Stretch, Stretches
 from snapviz.schema import FindingReport, MeasureBytes, MeasureDelta, Moment, RankTrust, Trust, Without
@@ -40,8 +41,8 @@ def peak_of(facts: Facts) -> MeasureBytes:
 
 
 def end_of(facts: Facts) -> MeasureBytes:
-    """What is held after the last event."""
-    end = facts.replay.end
+    """What is held when the run is over."""
+    end = facts.replay.after(end_of_run(facts))
     return measures(getattr(end, f"{measure}_bytes") for measure in MEASURES)
 
 

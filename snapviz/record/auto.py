@@ -33,6 +33,7 @@ class _Phases(Protocol):
     def close(self) -> None: ...
     def switch(self, name: str) -> None: ...
     def watch(self, *things: Any) -> None: ...
+    def mark(self) -> None: ...
 
 
 class Span:
@@ -148,6 +149,10 @@ class Auto:
     def backward(self) -> Span:
         """Around what torch.autograd does."""
         return Span(lambda: self._begin("backward"), self._end)
+
+    def clearing(self) -> Span:
+        """Around the clearing of gradients. After a step, it is the last that is known to belong to it."""
+        return Span(lambda: True, lambda _: self._guarded(self._cleared))
 
     def optimizer_begins(self, optimizer: Any) -> None:
         """An optimizer's step begins."""
@@ -280,6 +285,11 @@ class Auto:
         self._stepped = True
         if self._stepping == optimizer and self._is_home() and not self._paused:
             self._close_part()
+
+    def _cleared(self) -> None:
+        between = self._stepped and self._part is None and not self._paused
+        if between and self._is_mine() and self._is_home():
+            self._recorder.mark()
 
     # ------------------------------------------------------------------ where, and what if
 

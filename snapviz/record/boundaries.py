@@ -33,7 +33,7 @@ class Boundaries:
         self.notes = Notes()
         self._times: Counter[str] = Counter()
         self._last_in: dict[str, Moment] = {}
-        """Name of an open phase → when the last phase that lies in it ended."""
+        """Name of an open phase → when the last phase that lies in it ended, or it was marked."""
 
     @property
     def depth(self) -> int:
@@ -62,6 +62,11 @@ class Boundaries:
         """Closes the innermost phase and opens one beside it, in one boundary."""
         outer = self.log.opened[-1].name.rpartition("/")[0]
         self.log.begin(f"{outer}/{name}" if outer else name, self.close())
+
+    def mark(self) -> None:
+        """Has the innermost phase end now, where it is never closed."""
+        full = self.log.opened[-1].name
+        self._last_in[full] = self._measure(full)
 
     def close_all(self) -> None:
         """Closes every phase that is open, and reads the names a last time.

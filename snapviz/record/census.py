@@ -182,10 +182,13 @@ def _of_root(label: str, root: Any, by_id: dict[int, str]) -> Iterator[Named]:
 def _of_module(path: str, module: Any, managed: Managed, by_id: dict[int, str]) -> Iterator[Named]:
     """What a module itself holds: its own parameters, their gradients, its buffers."""
     for attribute, param in module._parameters.items():
-        if param is None or (id(module), attribute) in managed:
+        if param is None:
             continue
         name = joined(path, attribute)
+        # FSDP1 lets an optimizer have the originals, which are views of its flat parameter by then
         by_id.setdefault(id(param), name)
+        if (id(module), attribute) in managed:
+            continue
         yield "parameter", name, param
         if param.grad is not None:
             yield "gradient", name, param.grad

@@ -318,6 +318,12 @@ class Recorder:
             if self.active and self._boundaries.depth:
                 self._at_boundary(lambda: self._boundaries.switch(name))
 
+    def mark(self) -> None:
+        """Notes that the innermost phase went on until now: it ended then, should nothing else end it."""
+        with self._lock:
+            if self.active and self._boundaries.depth:
+                self._at_boundary(self._boundaries.mark)
+
     def _at_boundary(self, work: Callable[[], object]) -> None:
         guarded("rank and device", self._look_around)
         guarded("a phase", work)

@@ -5,7 +5,7 @@ import pytest
 
 from snapviz.analyze.facts import BEFORE, OUTSIDE
 from snapviz.analyze.passes import analyze
-from snapviz.analyze.phases import fold, folded_phases, phase_of
+from snapviz.analyze.phases import end_of_run, fold, folded_phases, phase_of
 from snapviz.analyze.scopes import find_scopes
 from snapviz.replay.model import MEASURES
 from snapviz.schema import RankRecord
@@ -387,3 +387,24 @@ def test_a_long_stack_is_shown_without_its_middle_and_each_text_once() -> None:
     assert (first[0], first[-1]) == ("a (/repo/model.py:1)", "main (/repo/model.py:1)")
     assert max(map(len, first)) < 600
     assert len({id(text) for text in first + second}) == 7
+
+
+def test_a_run_ends_with_its_training_and_not_when_the_program_lets_go() -> None:
+    for phase, more, at_the_end in (("train", 0, False), ("train", 40, True), ("warmup", 0, True)):
+        trace = Trace()
+        start = trace.now
+        model = trace.alloc(30)
+        trace.free(trace.alloc(20))
+        stop = trace.tick()
+        if more:
+            trace.alloc(more)  # what stays counts, whenever it was made
+        trace.free(model)
+        facts = facts_of(trace, record([(phase, start, stop)], []))
+        over = end_of_run(facts)
+        assert (over == len(facts.replay) - 1) == at_the_end
+        held = facts.replay.after(over).allocated_bytes
+        assert held == ((more if at_the_end else 30) << 20)
+
+
+def test_an_empty_recording_ends_where_it_starts() -> None:
+    assert end_of_run(facts_of(Trace(), record([("train", 0, 10)], []))) == -1

@@ -19,7 +19,7 @@ import pytest
 import snapviz
 from snapviz.analyze.run import Rank, load_run
 from snapviz.snapshot.columns import ACTIONS
-from tests.record.truth import misnamed, off_counters
+from tests.truth import misnamed, off_counters
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():

@@ -14,6 +14,7 @@ class PhaseStub:
         self.names: list[str] = []
         self.opened: list[str] = []
         self.watched: list[Any] = []
+        self.marked: list[str] = []
         self.broken = False
 
     def open(self, name: str) -> None:
@@ -29,6 +30,9 @@ class PhaseStub:
     def switch(self, name: str) -> None:
         self.close()
         self.open(name)
+
+    def mark(self) -> None:
+        self.marked.append(self.opened[-1])
 
     def watch(self, *things: Any) -> None:
         self.watched += things

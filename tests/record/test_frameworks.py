@@ -136,6 +136,18 @@ def test_a_plain_training(auto: Auto, log: PhaseStub) -> None:
     assert log.watched == [model]
 
 
+def test_a_step_goes_on_until_its_gradients_are_cleared(auto: Auto, log: PhaseStub) -> None:
+    net = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(net.parameters())
+    for _ in range(2):
+        optimizer.zero_grad()  # before the step: a boundary of its own would say nothing
+        net(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert log.marked == ["train/step0"], "the second call came between two steps"
+    optimizer.zero_grad()
+    assert log.marked == ["train/step0", "train/step1"]
+
+
 def test_gradient_accumulation_and_two_optimizers(auto: Auto, log: PhaseStub) -> None:
     model = Model(layers=2)
     first = torch.optim.AdamW(model.blocks[0].parameters())

@@ -139,6 +139,21 @@ def test_what_is_left_open_ended_with_the_last_phase_in_it(tmp_path: Path) -> No
     assert facts.phases.end[:, MEASURES.index("allocated")].tolist() == [MIB] * 3
 
 
+def test_what_was_marked_ended_then(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    with recorder(tmp_path / "run", backend) as rec:
+        rec.open("step0")
+        gradient = backend.alloc(4 * MIB)
+        with rec.phase("optimizer"):
+            backend.alloc(MIB)
+        backend.free(gradient)
+        rec.mark()
+        backend.alloc(8 * MIB)
+    counters = {p.name: p.counters for p in record_of(tmp_path / "run").phases}["step0"]
+    assert counters is not None
+    assert (counters.peak_allocated_bytes, counters.end_allocated_bytes) == (5 * MIB, MIB)
+
+
 def test_phases_do_not_overlap_by_a_microsecond(tmp_path: Path) -> None:
     with recorder(tmp_path / "run") as rec:
         for name in "abc":

@@ -10,7 +10,7 @@ __all__ = ["install"]
 
 
 def install(auto: Any) -> Undo:
-    """``optimizer`` from where one is made; its steps are told."""
+    """``optimizer`` from where one is made; its steps are told, and when it has cleared its gradients."""
     import torch
     from torch.optim import optimizer
 
@@ -27,6 +27,7 @@ def install(auto: Any) -> Undo:
     return all_of(
         [
             wrap(optimizer.Optimizer, "__init__", lambda *_, **__: auto.activity("optimizer")),
+            wrap(optimizer.Optimizer, "zero_grad", lambda *_, **__: auto.clearing()),
             optimizer.register_optimizer_step_pre_hook(before).remove,
             optimizer.register_optimizer_step_post_hook(after).remove,
         ]

@@ -31,7 +31,7 @@ def off_counters(rank: Rank) -> list[str]:
         for column, measure in enumerate(MEASURES):
             for what, replayed in (("peak", facts.phases.peak), ("end", facts.phases.end)):
                 counted = getattr(phase.counters, f"{what}_{measure}_bytes")
-                if counted != replayed[index, column]:
+                if counted is not None and counted != replayed[index, column]:
                     wrong.append(f"{phase.name} {what} {measure}: {replayed[index, column]:,}, torch {counted:,}")
     return wrong
 
