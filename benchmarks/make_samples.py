@@ -42,13 +42,15 @@ RUNS: dict[str, dict[str, Any]] = {
         "source": "fake8_after",
         "ranks": (0,),
         "world_size": 8,
-        "settings": {"optimizer": "AdamW, made after fully_shard", "process_group": "fake"},
+        "settings": {"optimizer": "AdamW, made after fully_shard"},
+        "fake_process_group": True,
     },
     "fsdp2_before_notfixed": {
         "source": "fake8_before_notfixed",
         "ranks": (0,),
         "world_size": 8,
-        "settings": {"optimizer": "AdamW, made before fully_shard", "process_group": "fake"},
+        "settings": {"optimizer": "AdamW, made before fully_shard"},
+        "fake_process_group": True,
     },
 }
 
@@ -96,6 +98,7 @@ def write_run(source: Path, target: Path, name: str, how: dict[str, Any]) -> Non
         allocator_settings=settings,
         packages=how.get("packages", {}),
         settings=how["settings"],
+        fake_process_group=how.get("fake_process_group"),
         metrics=metrics,
     )
     (target / "run.json").write_text(manifest.model_dump_json(indent=1, exclude_none=True) + "\n")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.facts import Facts
-from snapviz.analyze.phases import fold
+from snapviz.analyze.phases import end_of_run, fold
 from snapviz.errors import RunError, UsageError
 from snapviz.replay.model import Replay
 
@@ -90,11 +90,12 @@ def timeline(run: str, facts: Facts, since: str | None = None) -> Timeline:
         raise RunError(f"{run}: the events of rank {facts.rank} carry no times (torch before 2.2)")
     first, zero_us = (0, int(replay.time_us[0])) if since is None else _begin(run, facts, since)
     low, trough_since = _settled(facts, first)
+    window = first, low, max(end_of_run(facts), first, low) + 1
     return Timeline(
         run=run,
         rank=facts.rank,
-        allocated=_curve(replay, "allocated", (first, low), zero_us),
-        reserved=_curve(replay, "reserved", (first, low), zero_us),
+        allocated=_curve(replay, "allocated", window, zero_us),
+        reserved=_curve(replay, "reserved", window, zero_us),
         bands=tuple(_bands(facts, first, zero_us)),
         trough_since=trough_since,
         whole=not facts.truncated,
@@ -128,12 +129,12 @@ def _settled(facts: Facts, first: int) -> tuple[int, str]:
     return first, "of all that is drawn"
 
 
-def _curve(replay: Replay, measure: str, begin: tuple[int, int], zero_us: int) -> Curve:
-    first, low = begin
-    values = replay.curve(measure)[first:]
+def _curve(replay: Replay, measure: str, window: tuple[int, int, int], zero_us: int) -> Curve:
+    first, low, stop = window
+    values = replay.curve(measure)[first:stop]
     before = int(getattr(replay.after(first - 1), f"{measure}_bytes"))
     # a clock that went back is held at its highest, as windows of the replay hold it
-    times = np.maximum.accumulate(replay.time_us)[first:]
+    times = np.maximum.accumulate(replay.time_us)[first:stop]
     seconds = np.concatenate([[0.0], np.maximum((times - zero_us) / 1e6, 0.0)])
     values = np.concatenate([[before], values])
     kept = thinned(seconds, values)
