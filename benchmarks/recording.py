@@ -8,6 +8,7 @@ Llama-2-7b is made from its configuration, as one rank of 8 by torch's fake proc
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import statistics
 import sys
@@ -31,8 +32,8 @@ ROUNDS = 9
 
 
 def deep(frames: int, work: Callable[[], float]) -> float:
-    """Calls ``work`` with so many Python frames below it."""
-    return work() if frames <= 1 else deep(frames - 1, work)
+    """Calls ``work`` as the last of so many Python frames in all."""
+    return work() if len(inspect.stack(0)) + 1 >= frames else deep(frames, work)
 
 
 def pairs() -> float:

@@ -15,7 +15,7 @@ from snapviz.errors import InputError, OutputError, RecordError, RunError, Snaps
 if TYPE_CHECKING:
     from snapviz.analyze.run import Run, load_run
     from snapviz.compare.diff import diff
-    from snapviz.record.current import phase
+    from snapviz.record.current import metric, phase
     from snapviz.record.recorder import Recorder
     from snapviz.replay.snapshot import Snapshot, load_snapshot
     from snapviz.schema import DiffReport
@@ -38,6 +38,7 @@ __all__ = [
     "diff",
     "load_run",
     "load_snapshot",
+    "metric",
     "phase",
     "record",
 ]
@@ -52,6 +53,7 @@ _LAZY = {
     "diff": "snapviz.compare.diff",
     "load_run": "snapviz.analyze.run",
     "load_snapshot": "snapviz.replay.snapshot",
+    "metric": "snapviz.record.current",
     "phase": "snapviz.record.current",
 }
 

@@ -93,6 +93,8 @@ class Recorder:
         )
         self._explicit = 0
         self._group: Place | None = None
+        self._written: dict[str, Any] | None = None
+        """The allocator's settings, once this rank's files are written."""
         self._at_stop: list[Callable[[], None]] = []
         self._files = RunDirectory(self.directory)
 
@@ -274,8 +276,13 @@ class Recorder:
                 raise UsageError(f"a module or an optimizer can be watched, not a {type(thing).__name__}")
 
     def metric(self, name: str, value: float) -> None:
-        """Notes a figure of the run, its unit in the name: ``metric("tokens_per_s", 11_603)``."""
+        """Notes a figure of the run, its unit in the name: ``metric("tokens_per_s", 11_603)``.
+
+        One that comes after the end is added to the manifest.
+        """
         self._job.metrics[name] = value if isinstance(value, int) else float(value)
+        if self._written is not None:
+            guarded("a metric", self._write_manifest)
 
     def find_holders(self) -> None:
         """Looks, now, for what keeps the parameters that are whole and that nothing runs with."""
@@ -351,8 +358,12 @@ class Recorder:
         history = history_record(self._history, self._fresh, snapshot["device_traces"], self._boundaries.log.device)
         record = rank_record(self._job, self._boundaries.log.device, history, self._boundaries.notes)
         self._files.write_rank(record, snapshot)
+        self._written = dict(snapshot.get("allocator_settings") or {})
+        self._write_manifest()
+
+    def _write_manifest(self) -> None:
         if self._leads():
-            self._files.write_manifest(manifest_of(self._job, snapshot.get("allocator_settings")))
+            self._files.write_manifest(manifest_of(self._job, self._written))
 
 
 def _cuda() -> Backend:

@@ -201,6 +201,15 @@ def test_settings_metrics_command_and_versions_are_in_the_manifest(tmp_path: Pat
     assert history.context == "all"
 
 
+def test_a_metric_may_come_when_all_is_written(tmp_path: Path) -> None:
+    snapviz.metric("nobody_records", 1)
+    with recorder(tmp_path / "run"):
+        snapviz.metric("samples", 3)
+    snapviz.metric("tokens_per_s", 2.5)
+    assert manifest(tmp_path / "run").metrics == {"samples": 3, "tokens_per_s": 2.5}
+    assert manifest(tmp_path / "run").allocator_settings == {"max_split_size": -1}
+
+
 def test_each_rank_writes_its_own_files_and_rank_0_the_manifest(tmp_path: Path) -> None:
     for rank in (1, 0):
         with recorder(tmp_path / "run", rank=rank, world_size=2):
