@@ -134,3 +134,17 @@ def test_the_figures_of_the_benchmark_end_with_the_training() -> None:
         curve = timeline(run, sample(f"accelerate_fsdp2_8/{run}").ranks[0].facts()).allocated
         assert (curve.peak_bytes, curve.trough_bytes) == (peak, trough)
         assert curve.end_bytes >= trough
+
+
+def test_two_large_effects_that_cancel_are_not_called_rounding() -> None:
+    fixed, stale = (f"accelerate_fsdp2_2/torch_optimizer_before_fsdp_{end}" for end in ("fixed", "not_fixed"))
+    verdict = diff(sample(fixed), sample(stale)).verdict
+    assert "rounding" not in verdict
+    assert "98 parameters stay whole after shard" in verdict
+    assert "The optimizer of torch_optimizer_before_fsdp_not_fixed has made no state" in verdict
+
+
+def test_what_a_record_names_is_one_row_wherever_it_was_made() -> None:
+    (end, *_) = diff(sample("single"), sample("leak")).points
+    named = [row for row in end.ranks[0].rows if row.evidence == "recorded"]
+    assert {row.category for row in named} <= {"gradient"}, "parameters and states are the same in both"

@@ -117,7 +117,7 @@ def _stale(facts: Facts, release: _Release) -> list[tuple[int, NameRecord]]:
     """
     found = []
     for boundary in known_boundaries(facts):
-        if event_at(facts.replay, boundary.time_us) < release.event:
+        if event_at(facts.replay, boundary.time_us) < release.event or boundary.complete is False:
             continue
         lying = lying_in(facts, boundary)
         run_with = {name.name: allocation for name, allocation in lying if name.kind in ("parameter", "shard")}
@@ -181,6 +181,8 @@ def _look_later(facts: Facts, originals: dict[int, _Named]) -> None:
     """Notes of each original which boundaries after its release still use it."""
     freed = facts.replay.allocations.free_requested_event
     for boundary in known_boundaries(facts):
+        if boundary.complete is False:
+            continue
         event = event_at(facts.replay, boundary.time_us)
         lying: dict[int, list[NameRecord]] = defaultdict(list)
         for name, allocation in lying_in(facts, boundary):

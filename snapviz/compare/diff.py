@@ -8,6 +8,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from snapviz.analyze.describe import allocator_settings, broken_ranks, known, summary_of
+from snapviz.analyze.facts import CATEGORIES
 from snapviz.analyze.run import AnyPath, RankFailure, Run, load_run
 from snapviz.compare.align import DEFAULT_POINTS, At, align_ranks, parse_at
 from snapviz.compare.benchmark import benchmark_of
@@ -112,7 +113,22 @@ def _besides(
         unread=sum(failure.ranks for _, failure in broken),
         silent=(frozenset(silent[0]), frozenset(silent[1])),
         rounding=frozenset(at.text for at in points if _only_rounding(at, compared)),
+        stateless=_stateless(compared),
     )
+
+
+def _stateless(compared: Sequence[RankDiff]) -> tuple[bool, bool]:
+    """Of base and of head, whether its optimizers never made a state where the other's did, on every rank.
+
+    Only where names tell on both sides: what is not named may be anything.
+    """
+    if not compared or not all(all(c.names) for c in compared):
+        return False, False
+    made = [[bool((facts.category == _STATE).any()) for c in compared for facts in (c.sides()[i][1],)] for i in (0, 1)]
+    return (not any(made[0]) and all(made[1])), (not any(made[1]) and all(made[0]))
+
+
+_STATE = CATEGORIES.index("optimizer state")
 
 
 def _only_rounding(at: At, compared: Sequence[RankDiff]) -> bool:

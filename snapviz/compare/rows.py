@@ -15,7 +15,7 @@ from snapviz.analyze.facts import BEFORE, CATEGORIES, EVIDENCE, INFERRED, RECORD
 from snapviz.analyze.groups import group_keys, sums
 from snapviz.analyze.phases import fold
 from snapviz.compare.owners import normal_owner
-from snapviz.compare.stacks import JointStacks
+from snapviz.compare.stacks import NO_STACK, JointStacks
 from snapviz.schema import DiffRow, Unchanged
 
 __all__ = ["Basis", "Rows", "basis_of", "group_rows", "has_names"]
@@ -160,8 +160,9 @@ def _side(
         key[:, _CATEGORY] = facts.stack_category[live]
     if basis.births:
         key[:, _BIRTH] = births.of(facts.births, facts.birth[live], fold)
-    key[:, _STACK] = stacks.ids(side, stack)
     evidence = facts.evidence[live] if basis.names else np.full(len(live), INFERRED, np.int8)
+    # what a record names is the same thing wherever it was made: only the unnamed are told by their stack
+    key[:, _STACK] = np.where(evidence == RECORDED, NO_STACK, stacks.ids(side, stack))
     return _Side(live, key, table.block_bytes[live], evidence, stack)
 
 
@@ -195,8 +196,8 @@ class _RowBuilder:
             birth_phase=self._births[int(key[_BIRTH])],
             dangling=bool(key[_DANGLING]),
             evidence=EVIDENCE[weakest],
-            stack=self._stacks.texts(*shown[0]),
-            base_lines=self._stacks.lines(0, lines[0]) if 0 in lines else None,
+            stack=self._stacks.texts(*shown[-1]),
+            base_lines=self._stacks.lines(0, lines[0]) if 0 in lines and self._is_one(lines) else None,
             head_lines=self._stacks.lines(1, lines[1]) if 1 in lines else None,
             base_bytes=base_bytes,
             base_count=base_count,
@@ -204,6 +205,11 @@ class _RowBuilder:
             head_count=head_count,
             delta_bytes=head_bytes - base_bytes,
         )
+
+    def _is_one(self, stacks: dict[int, int]) -> bool:
+        """Whether the stacks of the sides, by side, are the same: under a name they may differ."""
+        ids = {int(self._stacks.ids(side, np.array([stack], np.int32))[0]) for side, stack in stacks.items()}
+        return len(ids) == 1
 
 
 class _Members:

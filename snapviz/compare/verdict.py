@@ -33,6 +33,13 @@ class Besides:
     # of base and of head: ranks whose file has no events
     rounding: frozenset[str] = frozenset()
     # points (their ``at``) where the bytes that were requested are the same on every rank that grew
+    stateless: tuple[bool, bool] = (False, False)
+    # of base and of head: whether its optimizers made no state where the other's did
+
+
+def _only_sizes(rank: RankPoint) -> bool:
+    """Whether what changed is how large blocks are, and not which there are."""
+    return all(row.base_count == row.head_count for row in rank.rows)
 
 
 def ranks_in_words(ranks: Sequence[int], of: int) -> str:
@@ -66,8 +73,14 @@ def verdict(base: str, head: str, points: Sequence[Point], dangling: Sequence[Da
         text = f"{head} {_joined(list(moved.values()))}{f': {cause}' if cause else ''}."
     alike = [p for p in compared if p.at in moved and p.at in besides.rounding]
     alike = [p for p in alike if len(_replayed(judged[p.at])) == len(judged[p.at])]
+    alike = [p for p in alike if all(_only_sizes(rank) for rank in judged[p.at])]
     if alike:
         text += f" The same bytes are requested {_places(alike)}: rounding and unsplit remainders only."
+    text += "".join(
+        f" The optimizer of {name} has made no state: it may hold parameters that the model does not run with."
+        for name, none in zip((base, head), besides.stateless, strict=True)
+        if none
+    )
     text += "".join(_cut((base, head), point, besides) for point in compared)
     if besides.unread:
         ranks = "1 rank" if besides.unread == 1 else f"{besides.unread:,} ranks"

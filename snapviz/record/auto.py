@@ -12,6 +12,7 @@ Nothing in here may fail a training: what goes wrong is warned of once, and no m
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -24,6 +25,10 @@ __all__ = ["Auto", "Span"]
 
 _WITHIN_TRAINING = ("shard", "ddp")
 """Stretches that get a phase of their own inside a step: what is sharded that late is worth seeing."""
+
+
+_STEP = re.compile(r"(?:^|/)(?:step|iter|iteration)[-_ ]?\d+\Z")
+"""A phase that counts as a step, where the program names its own."""
 
 
 class _Phases(Protocol):
@@ -89,6 +94,7 @@ class Auto:
         self._paused = 0
         self._stretch: str | None = None
         self._step = -1
+        self._named_steps = 0
         self._home = 0
         """The thread that trains, once one does: a forward in another one is none of a step's."""
         self._part: str | None = None
@@ -103,7 +109,7 @@ class Auto:
     @property
     def steps_begun(self) -> int:
         """Steps of training so far, with the one that is going on."""
-        return self._step + 1
+        return max(self._step + 1, self._named_steps)
 
     @property
     def steady(self) -> bool:
@@ -153,6 +159,10 @@ class Auto:
     def clearing(self) -> Span:
         """Around the clearing of gradients. After a step, it is the last that is known to belong to it."""
         return Span(lambda: True, lambda _: self._guarded(self._cleared))
+
+    def named_phase_ended(self, name: str) -> None:
+        """A phase that the program itself names has ended: one that is called a step is one."""
+        self._guarded(self._named_phase_ended, name)
 
     def optimizer_begins(self, optimizer: Any) -> None:
         """An optimizer's step begins."""
@@ -290,6 +300,15 @@ class Auto:
         between = self._stepped and self._part is None and not self._paused
         if between and self._is_mine() and self._is_home():
             self._recorder.mark()
+
+    def _named_phase_ended(self, name: str) -> None:
+        if not _STEP.search(name) or not self._is_mine():
+            return
+        self._named_steps += 1
+        if self._named_steps == self._steps:
+            self._off = True
+            if self._on_done is not None:
+                self._on_done()
 
     # ------------------------------------------------------------------ where, and what if
 

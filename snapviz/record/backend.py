@@ -12,7 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["MEASURES", "Backend", "CudaBackend", "HistorySettings", "Reading"]
+from snapviz.errors import RecordError
+from snapviz.record.shared_state import SharedState
+
+__all__ = ["MEASURES", "Backend", "CudaBackend", "HistorySettings", "Reading", "cuda_backend"]
 
 MEASURES = ("allocated", "active", "reserved", "requested")
 
@@ -89,6 +92,9 @@ class Backend(Protocol):
     def reset_peaks(self, device: int) -> None:
         """Lets every peak begin at what is current."""
 
+    def before_program_resets(self, then: Callable[[], None]) -> None:
+        """Has ``then`` called before the program itself resets the peaks, while history is recorded."""
+
     def describe(self, device: int) -> dict[str, str]:
         """``torch`` and ``device``: the version, and the device's name."""
 
@@ -103,6 +109,7 @@ class CudaBackend:
 
         self._torch = torch
         self._cuda = torch.cuda
+        self._shared = SharedState(torch.cuda)
 
     def missing(self) -> str | None:
         """See ``Backend``. ``device_count`` asks NVML: ``is_available`` would fix what devices there are."""
@@ -141,25 +148,30 @@ class CudaBackend:
 
     def is_fresh(self, device: int) -> bool:
         """See ``Backend``."""
-        stats = self._cuda.memory_stats_as_nested_dict(device)
+        stats = self._shared.stats(device)
         return not _deep(stats, "segment", "all", "allocated") and not _deep(stats, "allocation", "all", "allocated")
 
     def start(self, settings: HistorySettings) -> None:
         """See ``Backend``."""
-        record = self._cuda.memory._record_memory_history
-        known = inspect.signature(record).parameters
+        known = inspect.signature(self._cuda.memory._record_memory_history).parameters
         wanted = {"clear_history": True, "global_record_annotations": settings.annotations}
-        record(
+        self._shared.record(
             context=settings.context,
             stacks=settings.stacks,
             max_entries=settings.max_entries,
             **{name: value for name, value in wanted.items() if name in known},
         )
+        self._shared.install()
+
+    def before_program_resets(self, then: Callable[[], None]) -> None:
+        """See ``Backend``."""
+        self._shared.before_reset = then
 
     def stop(self) -> None:
         """See ``Backend``."""
+        self._shared.remove()
         if self.is_ready():
-            self._cuda.memory._record_memory_history(enabled=None)
+            self._shared.record(enabled=None)
 
     def snapshot(self) -> dict[str, Any] | None:
         """See ``Backend``."""
@@ -174,7 +186,7 @@ class CudaBackend:
 
     def read(self, device: int, whole_device: bool = True) -> Reading:
         """See ``Backend``. A device that nothing was allocated on is not asked: that would make a context there."""
-        stats = self._cuda.memory_stats_as_nested_dict(device)
+        stats = self._shared.stats(device)
         free = total = None
         used = _deep(stats, "segment", "all", "allocated")
         if whole_device and used and not self._cuda.is_current_stream_capturing():
@@ -191,12 +203,20 @@ class CudaBackend:
     def reset_peaks(self, device: int) -> None:
         """See ``Backend``."""
         if self.is_ready():
-            self._cuda.reset_peak_memory_stats(device)
+            self._shared.reset(device)
 
     def describe(self, device: int) -> dict[str, str]:
         """See ``Backend``. The device has no name before it is in use."""
         name = {"device": str(self._cuda.get_device_name(device))} if self.is_ready() else {}
         return {"torch": str(self._torch.__version__)} | name
+
+
+def cuda_backend() -> Backend:
+    """torch's. Raises ``RecordError`` where there is no torch."""
+    try:
+        return CudaBackend()
+    except ImportError:
+        raise RecordError("recording needs torch: pip install torch") from None
 
 
 def _deep(stats: Any, *keys: str) -> int:

@@ -56,11 +56,17 @@ class Census:
         self._called: dict[int, tuple[str, tuple[int, ...]]] = {}
         """Id of a parameter, on any device → what its module called it, and its shape: what an optimizer holds
         on to is told by that, though its bytes came to the device only as it was sharded."""
+        self._held: dict[int, str] = {}
+        """Id of a parameter that an optimizer held when names were last taken → its name then. It is the same
+        object as long as it is held: FSDP1 puts views in its place in the module between forward and backward."""
         self.lost: set[str] = set()
         """What could not be read, in words: a framework's inside may look otherwise in its next version."""
+        self.complete = True
+        """Whether all could be read when names were last taken."""
 
     def take(self) -> tuple[Row, ...]:
         """Rows of all watched modules and optimizers, each once, in a steady order."""
+        self.complete = True
         rows: dict[tuple[str, str, int], Row] = {}
         by_id: dict[int, str] = {}
         for kind, name, tensor in self._of_modules(by_id):
@@ -70,6 +76,8 @@ class Census:
                 self._called[id(tensor)] = (by_id.get(id(tensor), name), tuple(tensor.shape))
         self._originals = {key: original for key, original in self._originals.items() if original.is_there()}
         by_address = _by_address(self._originals.values())
+        held, self._held = self._held, {}
+        by_id = held | by_id
         for kind, name, tensor in self._of_optimizers(by_id, by_address):
             self._add(rows, kind, name, tensor)
         return tuple(rows.values())
@@ -121,6 +129,7 @@ class Census:
                 self._lose(optimizer, error)
 
     def _lose(self, thing: Any, error: Exception) -> None:
+        self.complete = False
         self.lost.add(f"names of a {type(thing).__name__} ({type(error).__name__}: {error})")
 
     def _of_optimizer(
@@ -137,6 +146,7 @@ class Census:
         for param, place in held:
             if id(param) not in names:
                 names[id(param)] = by_id.get(id(param)) or self._former_name(param, by_address) or place
+                self._held[id(param)] = names[id(param)]
                 yield "optimizer_param", names[id(param)], param
         for number, (param, state) in enumerate(optimizer.state.items()):
             yield from _tensors_in("optimizer_state", names.get(id(param), f"{label}.state {number}"), state)

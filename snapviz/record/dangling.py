@@ -11,11 +11,10 @@ from snapviz.schema import HolderRecord
 
 __all__ = ["look_for_holders"]
 
-_DEADLINE_S = 10.0
-"""The most a rank waits for it, once per run: 0.3 s was enough for 300 parameters among 0.8 million objects."""
 
-
-def look_for_holders(dangling: Sequence[Original], device_type: str, ignore: Sequence[Any]) -> list[HolderRecord]:
+def look_for_holders(
+    dangling: Sequence[Original], device_type: str, ignore: Sequence[Any], deadline_s: float
+) -> list[HolderRecord]:
     """A record for each way in which each of the originals is kept; ``ignore``: the recorder's own objects."""
     if not dangling:
         return []
@@ -25,7 +24,7 @@ def look_for_holders(dangling: Sequence[Original], device_type: str, ignore: Seq
     found = find_holders(
         targets,
         device_type=device_type,
-        deadline_s=_DEADLINE_S,
+        deadline_s=deadline_s,
         ignore={id(one) for one in (*ignore, dangling, *dangling)},
     )
     time_us = now_us()

@@ -52,6 +52,7 @@ class NamedMoment:
     time_us: int
     phase: str | None
     rows: tuple[Row, ...]
+    complete: bool = True
 
 
 @dataclass
@@ -138,4 +139,6 @@ def _boundary(census: NamedMoment) -> Boundary:
         NameRecord(kind=r.kind, name=r.name, address=r.address, nbytes=r.nbytes, dtype=r.dtype, shape=r.shape)
         for r in census.rows
     )
-    return Boundary(time_us=census.time_us, phase=census.phase, names=tuple(names))
+    return Boundary(
+        time_us=census.time_us, phase=census.phase, names=tuple(names), complete=None if census.complete else False
+    )

@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -15,7 +15,7 @@ from typing import Any
 
 from snapviz.errors import RecordError, UsageError
 from snapviz.record.auto import Auto
-from snapviz.record.backend import Backend, CudaBackend, HistorySettings
+from snapviz.record.backend import Backend, HistorySettings, cuda_backend
 from snapviz.record.fakeworld import fake_world
 from snapviz.record.program import find_program, hide_own_frames
 from snapviz.record.recorder import Recorder
@@ -56,7 +56,7 @@ def run(request: Request, backend: Backend | None = None) -> int | BaseException
     """
     _check(request)
     program = find_program(request.command)
-    backend = backend or _cuda()
+    backend = backend or cuda_backend()
     why = backend.missing()
     if why:
         raise RecordError(f"nothing can be recorded here: {why}")
@@ -83,17 +83,13 @@ def _check(request: Request) -> None:
         raise UsageError("--steps counts what hooks see, and --no-auto leaves those out: leave out one of them")
     if request.world_size is None and request.rank:
         raise UsageError("--rank is the rank in a faked world: give --world-size too")
+    if request.world_size is not None and request.rank >= request.world_size:
+        last = request.world_size - 1
+        raise UsageError(f"rank {request.rank} is not one of a world of {request.world_size}: 0 to {last}")
     if request.world_size is not None and os.environ.get("WORLD_SIZE", "1") != "1":
         raise UsageError(
             "--world-size fakes the other ranks, and torchrun has started real ones: leave out one of them"
         )
-
-
-def _cuda() -> Backend:
-    try:
-        return CudaBackend()
-    except ImportError as error:
-        raise RecordError(f"recording needs torch: {error}") from error
 
 
 class _Session(contextlib.AbstractContextManager["_Session"]):
@@ -143,7 +139,8 @@ class _Session(contextlib.AbstractContextManager["_Session"]):
         self._done = True
         if not self._recorder.active:
             return
-        self._recorder.stop()
+        with self._sigterm.held_back():  # it would end the process in the middle of a file
+            self._recorder.stop()
         self._sigterm.remove()
         if self._is_written():
             self._say(self._summary())
@@ -157,7 +154,7 @@ class _Session(contextlib.AbstractContextManager["_Session"]):
 
     def _is_written(self) -> bool:
         """Where it is not, the recorder has warned of it."""
-        record = f"rank{self._recorder._job.rank:05d}.json"
+        record = f"rank{self._recorder.rank:05d}.json"
         return "://" in self._request.output or bool(list(Path(self._request.output).glob(f"{record}*")))
 
     def _summary(self) -> str:
@@ -178,6 +175,8 @@ class _UntilSigterm:
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
         self._former: Any = None
+        self._holding = False
+        self._waiting: tuple[int, FrameType | None] | None = None
         self._mask: set[int] = set()
 
     def install(self) -> None:
@@ -199,7 +198,21 @@ class _UntilSigterm:
             with contextlib.suppress(ValueError):
                 signal.signal(signal.SIGTERM, former)
 
+    @contextlib.contextmanager
+    def held_back(self) -> Iterator[None]:
+        """Inside, the signal waits: torchrun sends it to all ranks as soon as one has failed, and waits 30 s."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+            if self._waiting is not None:
+                self._handle(*self._waiting)
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._holding:
+            self._waiting = (number, frame)
+            return
         former = self._former
         self._work()
         self.remove()

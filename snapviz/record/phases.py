@@ -92,9 +92,16 @@ class PhaseLog:
         reading = self._backend.read(self.device, whole_device)
         stop_us = now_us()
         self._backend.reset_peaks(self.device)
+        self._fold(reading)
+        return Moment(stop_us, reading)
+
+    def fold(self) -> None:
+        """Has every open phase take part in the peaks so far: they are about to be reset by somebody else."""
+        self._fold(self._backend.read(self.device, whole_device=False))
+
+    def _fold(self, reading: Reading) -> None:
         for phase in self.opened:
             phase.peak = {measure: max(phase.peak[measure], reading.peak[measure]) for measure in MEASURES}
-        return Moment(stop_us, reading)
 
     def begin(self, full: str, moment: Moment) -> None:
         """Opens a phase of that full name after a boundary."""

@@ -17,13 +17,13 @@ from types import TracebackType
 from typing import Any
 
 from snapviz.errors import RecordError, UsageError
-from snapviz.record.backend import Backend, CudaBackend, HistorySettings
+from snapviz.record.backend import Backend, HistorySettings, cuda_backend
 from snapviz.record.boundaries import Boundaries
 from snapviz.record.census import Census
 from snapviz.record.current import active, set_active
 from snapviz.record.documents import Job, history_record, manifest_of, rank_record
 from snapviz.record.guard import guarded, tell
-from snapviz.record.surroundings import Place, git_state, package_versions, process_group, torchrun_job
+from snapviz.record.surroundings import Place, git_state, launched_job, package_versions, process_group
 from snapviz.record.watched import Watched
 from snapviz.record.write import RunDirectory
 
@@ -114,7 +114,7 @@ class Recorder:
         running = active()
         if running is not None:
             raise RecordError(f"a recording is running already in this process, into {running.directory}")
-        backend = self._backend = self._backend or _cuda()
+        backend = self._backend = self._backend or cuda_backend()
         why = backend.missing()
         if why:
             tell(f"nothing is recorded: {why}")
@@ -145,6 +145,7 @@ class Recorder:
             return
         self._boundaries.log.device = self._own_device(backend)
         self._fresh = backend.is_fresh(self._boundaries.log.device)
+        backend.before_program_resets(self._boundaries.log.fold)
         backend.start(self._history)
         backend.reset_peaks(self._boundaries.log.device)
 
@@ -170,11 +171,12 @@ class Recorder:
             self.active = False
             guarded("the last phase", self._boundaries.close_all)
             self._leave()
+            was_used = self._backend_now.is_ready()
             snapshot = guarded("the snapshot", self._backend_now.snapshot)
-            if snapshot is None:
+            guarded("the allocator's history", self._backend_now.stop)
+            if not was_used:
                 tell(f"rank {self._job.rank} is not recorded: it never used its device")
-            else:
-                guarded("the allocator's history", self._backend_now.stop)
+            elif snapshot is not None:
                 guarded(f"rank {self._job.rank}", lambda: self._write(snapshot))
             for lost in sorted(self._census.lost):
                 tell(f"left out: {lost}")
@@ -198,7 +200,7 @@ class Recorder:
         group = process_group()
         if group is not None:
             self._group = group
-        known = self._group or torchrun_job()
+        known = self._group or launched_job()
         self._job.rank = known.rank if rank is None else rank
         self._job.world_size = max(known.world_size if world_size is None else world_size, self._job.rank + 1)
         if known.is_fake:
@@ -210,7 +212,9 @@ class Recorder:
 
     def _claim(self) -> bool:
         try:
-            self._files.claim(self._job.rank, self._job.world_size, self._leads(), self._overwrite)
+            # what torchrun starts again after a failure takes the place of what it was
+            overwrite = self._overwrite or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+            self._files.claim(self._job.rank, self._job.world_size, self._leads(), overwrite)
         except OSError as error:
             tell(
                 f"rank {self._job.rank} is not recorded: {self.directory} cannot be written: {error.strerror or error}"
@@ -261,6 +265,8 @@ class Recorder:
         finally:
             self._explicit -= 1
             self._close_down_to(depth)
+            if self.auto is not None:
+                self.auto.named_phase_ended(name)
             if self._explicit == 0 and self.auto is not None:
                 self.auto.resume()
 
@@ -283,6 +289,7 @@ class Recorder:
         self._job.metrics[name] = value if isinstance(value, int) else float(value)
         if self._written is not None:
             guarded("a metric", self._write_manifest)
+            guarded("temporary files", self._files.close)
 
     def find_holders(self) -> None:
         """Looks, now, for what keeps the parameters that are whole and that nothing runs with."""
@@ -364,10 +371,3 @@ class Recorder:
     def _write_manifest(self) -> None:
         if self._leads():
             self._files.write_manifest(manifest_of(self._job, self._written))
-
-
-def _cuda() -> Backend:
-    try:
-        return CudaBackend()
-    except ImportError as error:
-        raise RecordError(f"recording needs torch: {error}") from error

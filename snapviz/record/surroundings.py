@@ -14,7 +14,7 @@ from typing import Any
 import snapviz
 from snapviz.schema import GitState
 
-__all__ = ["Place", "git_state", "package_versions", "process_group", "torchrun_job"]
+__all__ = ["Place", "git_state", "launched_job", "package_versions", "process_group"]
 
 _PACKAGES = (
     "accelerate",
@@ -57,9 +57,22 @@ def process_group() -> Place | None:
     return Place(int(distributed.get_rank()), int(distributed.get_world_size()), fake)
 
 
-def torchrun_job() -> Place:
-    """What torchrun says; a job of one where it says nothing."""
-    return Place(_number("RANK", 0), max(1, _number("WORLD_SIZE", 1)))
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
+"""Where torchrun, Open MPI, MPICH and srun say which process of how many one is. A batch script of Slurm's that
+starts no step is alone, whatever the job asked for."""
+
+
+def launched_job() -> Place:
+    """What started the process says; a job of one where nothing does."""
+    for rank, size in _LAUNCHERS:
+        if os.environ.get(rank, "").isdecimal() and os.environ.get(size, "").isdecimal():
+            return Place(_number(rank, 0), max(1, _number(size, 1)))
+    return Place(_number("RANK", 0), 1)
 
 
 def _number(name: str, default: int) -> int:

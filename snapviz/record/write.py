@@ -33,19 +33,25 @@ class RunDirectory:
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.label = os.fspath(directory)
         self._remote = "://" in self.label
-        # what is remote is written here first: an upload then either happens or does not
-        self._scratch = tempfile.TemporaryDirectory(prefix="snapviz-") if self._remote else None
-        self._local = Path(self._scratch.name) if self._scratch else Path(self.label)
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def _local(self) -> Path:
+        """What is remote is written here first: an upload then either happens or does not."""
+        if not self._remote:
+            return Path(self.label)
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="snapviz-")
+        return Path(self._scratch.name)
 
     def claim(self, rank: int, world_size: int, first: bool, overwrite: bool) -> None:
         """Takes the place of a rank's files; ``first``: that of the manifest too.
 
         Raises ``RecordError`` where files of another run are there and may not be replaced, and ``OSError``.
         """
-        if self._remote:
-            return
-        self._local.mkdir(parents=True, exist_ok=True)
-        names = (path.name for path in self._local.iterdir())
+        if not self._remote:
+            self._local.mkdir(parents=True, exist_ok=True)
+        names = _remote_names(self.label) if self._remote else [path.name for path in self._local.iterdir()]
         old = [name for name in names if self._belongs(name, rank, world_size, first)]
         if old and not overwrite:
             raise RecordError(
@@ -53,7 +59,10 @@ class RunDirectory:
                 "(-f on the command line) to replace that run"
             )
         for name in old:
-            (self._local / name).unlink(missing_ok=True)
+            if self._remote:
+                _remove(f"{self.label.rstrip('/')}/{name}")
+            else:
+                (self._local / name).unlink(missing_ok=True)
 
     def _belongs(self, name: str, rank: int, world_size: int, first: bool) -> bool:
         """Whether it is this rank's to replace. The first one sees to the ranks that a smaller job has no more."""
@@ -81,6 +90,7 @@ class RunDirectory:
         """Removes what was only needed to write."""
         if self._scratch:
             self._scratch.cleanup()
+            self._scratch = None
 
     def _write(self, name: str, write: Callable[[IO[bytes]], object]) -> None:
         self._local.mkdir(parents=True, exist_ok=True)
@@ -120,15 +130,32 @@ def _write_pickle(file: IO[bytes], snapshot: dict[str, Any]) -> None:
             gc.enable()
 
 
-def _upload(path: Path, url: str) -> None:
-    """Raises ``OSError``, whatever the driver raised."""
-    import fsspec.core
-
+@contextlib.contextmanager
+def _remote(url: str) -> Iterator[tuple[Any, str]]:
+    """The file system of a URL, and the path in it. Raises ``OSError``, whatever the driver raised."""
     try:
-        system, place = fsspec.core.url_to_fs(url)
-        system.makedirs(place.rpartition("/")[0], exist_ok=True)
-        system.put_file(str(path), place)
+        import fsspec.core
+
+        yield fsspec.core.url_to_fs(url)
     except OSError:
         raise
     except Exception as error:
         raise OSError(f"{url}: {type(error).__name__}: {error}") from error
+
+
+def _upload(path: Path, url: str) -> None:
+    with _remote(url) as (system, place):
+        system.makedirs(place.rpartition("/")[0], exist_ok=True)
+        system.put_file(str(path), place)
+
+
+def _remote_names(url: str) -> list[str]:
+    with _remote(url) as (system, place):
+        if not system.isdir(place):
+            return []
+        return [str(name).rstrip("/").rpartition("/")[2] for name in system.ls(place, detail=False)]
+
+
+def _remove(url: str) -> None:
+    with _remote(url) as (system, place):
+        system.rm_file(place)

@@ -226,10 +226,17 @@ def _saving(report: DiffReport, width: int) -> list[Line]:
             against = rank.head_without.peak_bytes - rank.base_total_bytes
             way = "above" if against > 0 else "below"
             than = f"the same as {base}" if against == 0 else f"{format_bytes(abs(against))} {way} {base}"
-            text = f"without what dangles {head} would peak at {format_bytes(rank.head_without.peak_bytes)}: {than}"
+            text = f"without what dangles, and nothing else changed, {head} would peak at "
+            text += format_bytes(rank.head_without.peak_bytes) + ("" if _makes_more(rank) else f": {than}")
             where = "" if point.at == "peak" else f" {clean(point.title)}"
             lines += wrapped(f"{text}{where}.", width)
     return [line(), *lines] if lines else []
+
+
+def _makes_more(rank: RankPoint) -> bool:
+    """Whether base makes an optimizer's state and head none: what head saved it would need once it did."""
+    rows = [row for row in rank.rows if row.category == "optimizer state"]
+    return bool(rows) and not any(row.head_count for row in rows)
 
 
 def _lasting(report: DiffReport, width: int) -> list[Line]:

@@ -169,6 +169,8 @@ class Boundary(Model):
     # the phase that just ended; none for a boundary outside phases
     names: tuple[NameRecord, ...] = ()
     # empty when nothing was registered yet
+    complete: bool | None = None
+    # false where a module or an optimizer could not be read: what is not named may be in use all the same
 
 
 class HolderRecord(Model):

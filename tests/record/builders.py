@@ -109,6 +109,14 @@ class FakeBackend:
     def device_count(self) -> int:
         return 2
 
+    def before_program_resets(self, then: Callable[[], None]) -> None:
+        self.before_reset = then
+
+    def program_resets_peaks(self) -> None:
+        """What a program's own reset_peak_memory_stats does."""
+        self.before_reset()
+        self.peaks[self.device] = dict(self.current[self.device])
+
     def is_recording(self) -> bool:
         return self.recording
 

@@ -65,3 +65,23 @@ def test_it_is_looked_for_when_asked_and_not_when_told_not_to(tmp_path: Path) ->
         rec.find_holders()
         assert {holder.parameter for holder in rec._boundaries.notes.holders} == {"0.weight"}
         del kept
+
+
+def test_every_layer_that_is_sharded_by_itself_is_looked_at(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    with snapviz.record(tmp_path / "run", backend=backend, rank=0, world_size=2) as rec:
+        net = torch.nn.Sequential()
+        rec.watch(net)
+        kept = []
+        for i in range(6):
+            with rec.phase("materialize"):
+                net.append(torch.nn.Linear(64, 64, bias=False))
+                backend.own(net[i].weight)
+            kept.append(net[i].weight)
+            with rec.phase("shard"):
+                net[i].weight = torch.nn.Parameter(backend.own(net[i].weight[:32].detach().clone()))
+        with rec.phase("train"):
+            del kept
+    found = load_run(tmp_path / "run").ranks[0].facts().dangling
+    assert {one.name for one in found} == {f"{i}.weight" for i in range(6)}
+    assert all(one.holders for one in found)

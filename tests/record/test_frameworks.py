@@ -136,6 +136,20 @@ def test_a_plain_training(auto: Auto, log: PhaseStub) -> None:
     assert log.watched == [model]
 
 
+def test_what_a_program_lets_go_of_is_gone(auto: Auto, log: PhaseStub) -> None:
+    class Loss(torch.nn.Module):
+        """Without a constructor of its own: Module's is called by the program's function itself."""
+
+    device = "cpu"  # a local that a look at the frame would find
+    full = torch.ones(3)
+    storage = weakref.ref(full)
+    loss = Loss()
+    del full
+    assert storage() is None
+    assert loss is not None
+    assert device == "cpu"
+
+
 def test_a_step_goes_on_until_its_gradients_are_cleared(auto: Auto, log: PhaseStub) -> None:
     net = torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(net.parameters())

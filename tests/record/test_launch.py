@@ -24,7 +24,7 @@ import sys
 from snapviz.cli.main import main
 from snapviz.record import launch
 from tests.record.builders import FakeBackend
-launch._cuda = FakeBackend
+launch.cuda_backend = FakeBackend
 sys.exit(main())
 """
 
@@ -184,6 +184,59 @@ def test_what_was_recorded_until_sigterm_is_written(here: Path) -> None:
     assert result.returncode == -15
     assert re.search("recorded 0 steps, 0 phases", result.stderr)
     assert (here / "run" / "rank00000.pickle.zst").exists()
+
+
+def test_sigterm_while_files_are_written_waits_for_them(here: Path) -> None:
+    write(
+        here / "ends.py",
+        """
+        import os, pickle, signal
+        plain = pickle.dump
+        def slow(*arguments):
+            os.kill(os.getpid(), signal.SIGTERM)  # torchrun's, as another rank has failed
+            plain(*arguments)
+        pickle.dump = slow
+        """,
+    )
+    result = recorded("-o", "run", "--", "ends.py")
+    assert result.returncode == -15
+    assert {path.name for path in (here / "run").iterdir()} == {"run.json", "rank00000.json", "rank00000.pickle.zst"}
+    assert record_of(here / "run").rank == 0
+
+
+def test_steps_that_a_script_names_itself_count(here: Path) -> None:
+    write(
+        here / "named.py",
+        """
+        import torch, snapviz
+        model = torch.nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(6):
+            with snapviz.phase(f"train/step{step}"):
+                model(torch.ones(1, 4)).sum().backward()
+                optimizer.step()
+            print("step", step)
+        """,
+    )
+    result = recorded("-o", "run", "--steps", "2", "--exit", "--", "named.py")
+    assert result.returncode == 0
+    assert result.stdout.split() == ["step", "0"]
+    assert [phase.name for phase in record_of(here / "run").phases][-2:] == ["train/step0", "train/step1"]
+    assert "recorded 2 steps" in result.stderr
+
+
+def test_an_attempt_of_torchrun_takes_the_place_of_the_one_that_failed(here: Path) -> None:
+    write(here / "train.py", TRAIN)
+    assert recorded("-o", "run", "--", "train.py").returncode == 0
+    assert recorded("-o", "run", "--", "train.py").returncode == 2
+    assert recorded("-o", "run", "--", "train.py", TORCHELASTIC_RESTART_COUNT="1").returncode == 0
+
+
+def test_a_rank_that_no_world_has_is_told_before_all_else(here: Path) -> None:
+    write(here / "train.py", TRAIN)
+    result = python("-m", "snapviz", "record", "-o", "run", "--world-size", "2", "--rank", "2", "--", "train.py")
+    assert result.returncode == 2
+    assert "rank 2 is not one of a world of 2: 0 to 1" in result.stderr
 
 
 def test_a_forked_process_writes_nothing(here: Path) -> None:

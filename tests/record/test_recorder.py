@@ -98,16 +98,67 @@ def test_the_device_is_waited_for_and_its_free_memory_noted(tmp_path: Path) -> N
     assert (phase.counters.device_free_bytes, phase.counters.device_total_bytes) == (100 * MIB, 160 * MIB)
 
 
-def test_phases_in_later_steps_do_not_wait_for_the_device(tmp_path: Path) -> None:
+def test_training_does_not_wait_for_the_device_and_what_is_around_it_does(tmp_path: Path) -> None:
     backend = FakeBackend()
-    with recorder(tmp_path / "run", backend) as rec, rec.phase("train"):
-        for step in range(5):
-            with rec.phase(f"step{step}"):
+    waited = {}
+    with recorder(tmp_path / "run", backend) as rec:
+        for name in ("shard", "train/step0", "train/step0/forward"):
+            with rec.phase(name):
                 backend.calls.clear()
-                with rec.phase("forward"):
-                    pass
-                waited = "synchronize" in backend.calls
-                assert waited == (step < 3), step
+            waited[name] = "synchronize" in backend.calls
+        rec.open("shard")
+        backend.calls.clear()
+    # nor does the end: what is waited for may never come
+    assert waited == {"shard": True, "train/step0": False, "train/step0/forward": False}
+    assert "synchronize" not in backend.calls
+
+
+def test_peaks_that_the_program_resets_are_kept(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    with recorder(tmp_path / "run", backend) as rec, rec.phase("train"), rec.phase("step0"):
+        backend.free(backend.alloc(9 * MIB))
+        backend.program_resets_peaks()
+        backend.free(backend.alloc(2 * MIB))
+    for phase in record_of(tmp_path / "run").phases:
+        assert phase.counters is not None
+        assert phase.counters.peak_allocated_bytes == 9 * MIB
+    assert load_run(tmp_path / "run").ranks[0].facts().exact
+
+
+def test_a_snapshot_that_fails_leaves_nothing_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = FakeBackend()
+
+    def full() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(backend, "snapshot", full)
+    with (
+        pytest.warns(RuntimeWarning, match=r"the snapshot could not be recorded \(MemoryError"),
+        recorder(tmp_path / "run", backend),
+    ):
+        pass
+    assert not backend.recording
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "rank", "world"),
+    [
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, 2, 4),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, 1, 2),
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"}, 3, 8),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, 0, 1),
+        ({"RANK": "1", "WORLD_SIZE": "2", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, 1, 2),
+    ],
+)
+def test_ranks_come_from_other_launchers_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], rank: int, world: int
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with recorder(tmp_path / "run"):
+        pass
+    assert record_of(tmp_path / "run", rank).world_size == world
 
 
 def test_switch_closes_and_opens_side_by_side(tmp_path: Path) -> None:
@@ -452,6 +503,11 @@ def test_a_url_is_written_through_fsspec(tmp_path: Path) -> None:
         pass
     assert [p.name for p in record_of(tmp_path / "deep" / "run").phases] == ["a"]
     assert manifest(tmp_path / "deep" / "run").name == "run"
+    with pytest.raises(RecordError, match="of an earlier run is there"):
+        recorder(f"file://{tmp_path}/deep/run").start()  # type: ignore[arg-type]
+    with recorder(f"file://{tmp_path}/deep/run", overwrite=True) as rec, rec.phase("b"):  # type: ignore[arg-type]
+        pass
+    assert [p.name for p in record_of(tmp_path / "deep" / "run").phases] == ["b"]
 
 
 def test_a_large_record_is_compressed_and_read_again(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from snapviz.record.frameworks.patching import Undo, all_of, wrap
+from snapviz.record.holders.frames import locals_of
 
 __all__ = ["default_device_type", "install"]
 
@@ -32,9 +33,9 @@ def install(auto: Any) -> Undo:
     def emptied(*_: Any, device: Any = None, **__: Any) -> AbstractContextManager[Any]:
         return auto.activity("materialize") if device is None or _type(device) == auto.device_type else nullcontext()
 
-    def made(*_: Any, **__: Any) -> AbstractContextManager[Any]:
+    def made(*args: Any, **__: Any) -> AbstractContextManager[Any]:
         # frames: this one, the wrapper around Module.__init__, the constructor that calls it
-        if auto.listening and _device_meant(sys._getframe(2), auto.steady) == auto.device_type:
+        if auto.listening and _device_meant(sys._getframe(2), args, auto.steady) == auto.device_type:
             auto.touch("materialize")
         return nullcontext()
 
@@ -71,15 +72,21 @@ def _moves(module: Any, wanted: tuple[Any, Any], device_type: str) -> bool:
     return False
 
 
-def _device_meant(frame: Any, steady: bool) -> str:
+def _device_meant(frame: Any, made: tuple[Any, ...], steady: bool) -> str:
     """Where a constructor will make its parameters: as its own argument says, else as torch's default does.
+
+    ``made``: the arguments of ``Module.__init__``, the module before all.
 
     It is asked before the first of them is there, which the registration is not. The default says little, since
     a loss is made there too: it counts only where nothing has begun yet (not ``steady``).
     """
-    device = frame.f_locals.get("device")
-    if device is not None:
-        return _type(device)
+    code = frame.f_code
+    # only of a constructor that has such an argument: to read the locals of any other frame, such as the program's
+    # main(), would keep what it lets go of
+    if code.co_name == "__init__" and "device" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        local = locals_of(frame)
+        if made and local.get(code.co_varnames[0]) is made[0] and local["device"] is not None:
+            return _type(local["device"])
     return "" if steady else default_device_type()
 
 
