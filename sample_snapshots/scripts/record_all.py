@@ -135,6 +135,8 @@ def main() -> int:
     import torch
 
     devices = torch.cuda.device_count()
+    if not devices:
+        parser.error(f"torch {torch.__version__} sees no CUDA device to record on")
     wanted = [sample for sample in samples() if not args.names or sample.name.startswith(tuple(args.names))]
     with ThreadPoolExecutor(args.at_once) as pool:
         codes = pool.map(lambda one: record(one, args.out, devices < one.ranks, args.timeout), wanted)

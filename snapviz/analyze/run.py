@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -309,10 +310,24 @@ def _words(error: Exception) -> str:
 # ------------------------------------------------------------------ a folder of snapshots
 
 
+def _no_run(place: Place, names: list[str]) -> str:
+    inner = [name for name in names if "://" not in place.path and (Path(place.path) / name / MANIFEST).is_file()]
+    if not inner:
+        return f"{place.label}: neither {MANIFEST} nor a snapshot file (.pickle, .pkl; .gz, .xz, .zst) in it"
+    more = f" and {len(inner) - _RUNS_NAMED} more" if len(inner) > _RUNS_NAMED else ""
+    runs = "1 run" if len(inner) == 1 else f"{len(inner)} runs"
+    told = _shown(", ".join(inner[:_RUNS_NAMED]))
+    return f"{place.label}: a folder of {runs}, each of which is read by itself: {told}{more}"
+
+
+_RUNS_NAMED = 8
+"""Runs in a folder that a message names."""
+
+
 def _run_of_folder(place: Place, names: list[str], load: Loader) -> Run:
     files = [name for name in names if _SNAPSHOT_FILE.fullmatch(name)]
     if not files:
-        raise RunError(f"{place.label}: neither {MANIFEST} nor a snapshot file (.pickle, .pkl; .gz, .xz, .zst) in it")
+        raise RunError(_no_run(place, names))
     numbers, how = _numbers(files)
     ranks, failures = [], []
     for index, name in enumerate(files):

@@ -247,19 +247,20 @@ _WORTH = 1 << 20
 
 
 def outside_lines(report: DiffReport, width: int) -> list[Line]:
-    """What the device held outside the allocator at the ends of phases, where it differs by more than 1 MiB:
-    of the rank where it differs most."""
+    """What the device held outside the allocator at the end of the last phase that knows it, where that differs by
+    more than 1 MiB: of the rank where it differs most. It is the whole device's, so that a line is enough."""
     changed = [row for row in report.outside if abs(row.delta_bytes) > _WORTH]
     if not changed:
         return []
     rank = max(changed, key=lambda row: (abs(row.delta_bytes), -row.rank)).rank
-    rows = [row for row in changed if row.rank == rank]
+    last = [row for row in changed if row.rank == rank][-1]
     who = _whose(rank, report.outside)
-    columns = [Column(f"outside the allocator{who}", number=False), *map(Column, short_names(report)), Column("Δ")]
-    cells = [[Span(clean(r.phase)), _cell(r.base_bytes), _cell(r.head_bytes), change(r.delta_bytes)] for r in rows]
-    lines = [line(), *render_table(columns, cells[:_PHASES], width)]
-    told = "at the end of each phase, of the whole device: contexts, NCCL and other processes count"
-    return lines + wrapped(told + _and_more(len(cells) - _PHASES), width, "", "  ", "faint")
+    text = (
+        f"outside the allocator{who}, at the end of {last.phase}: {format_bytes(last.base_bytes)} → "
+        f"{format_bytes(last.head_bytes)} ({signed(last.delta_bytes)}); of the whole device: contexts, NCCL and other "
+        "processes count"
+    )
+    return [line(), *wrapped(clean(text), width, "", "  ", "faint")]
 
 
 # ------------------------------------------------------------------ ranks

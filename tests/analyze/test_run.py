@@ -355,3 +355,8 @@ def test_ranks_without_a_manifest_keep_their_records(copy: Path) -> None:
     assert (run.name, ranks(run), run.recorded, run.world_size) == (copy.name, [(1, 1)], True, 2)
     assert only_failure(run).rank == 0
     assert run.notes[0].startswith("run.json is missing, which rank 0 writes")
+
+
+def test_a_folder_of_runs_names_them() -> None:
+    with pytest.raises(RunError, match="a folder of 4 runs, each of which is read by itself: accelerate, torch_opt"):
+        load_run(SAMPLES / "accelerate_fsdp2_8")
