@@ -66,7 +66,8 @@ def known_boundaries(facts: Facts) -> list[Boundary]:
 
     What lay at an address before an overwritten ring's first event may be gone, and something else there.
     """
-    boundaries = list(facts.record.boundaries) if facts.record is not None else []
+    recorded = facts.record.boundaries if facts.record is not None else ()
+    boundaries = [boundary for boundary in recorded if boundary.names]
     if not facts.truncated or len(facts.replay) == 0:
         return boundaries
     first_us = int(facts.replay.time_us[0])

@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if sys.stderr is not None:
             sys.stderr.flush()
-    except (OSError, ValueError):  # nobody can be told, and the code still counts
+    except Exception:  # nobody can be told, and the code still counts
         output.let_go(sys.stderr)
     if isinstance(code, BaseException):
         raise code

@@ -319,7 +319,8 @@ class Auto:
         return os.getpid() == self._process
 
     def _guarded(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        if self._off:
+        # a forked process may have been given the lock as another thread held it
+        if self._off or not self._is_mine():
             return None
         try:
             with self._lock:

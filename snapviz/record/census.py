@@ -71,7 +71,7 @@ class Census:
         by_id: dict[int, str] = {}
         for kind, name, tensor in self._of_modules(by_id):
             self._add(rows, kind, name, tensor)
-            if kind == "parameter":
+            if kind == "parameter" and _has_storage(tensor):
                 # the first of its names, where it is tied: FSDP2 calls it that too
                 self._called[id(tensor)] = (by_id.get(id(tensor), name), tuple(tensor.shape))
         self._originals = {key: original for key, original in self._originals.items() if original.is_there()}
@@ -96,6 +96,15 @@ class Census:
     # ------------------------------------------------------------------ what there is
 
     def _add(self, rows: dict[tuple[str, str, int], Row], kind: str, name: str, tensor: Any) -> None:
+        # one tensor that has no storage, or not yet, must not lose the others
+        try:
+            self._name(rows, kind, name, tensor)
+        except Exception as error:
+            self.lost.add(f"the {kind} {name} ({type(error).__name__}: {error})")
+
+    def _name(self, rows: dict[tuple[str, str, int], Row], kind: str, name: str, tensor: Any) -> None:
+        if not _has_storage(tensor):
+            return
         if kind == "parameter" and is_split(tensor):
             kind = "shard"
         for part, plain in inner(name, tensor):
@@ -231,6 +240,13 @@ def _tensors_in(kind: str, name: str, value: Any, depth: int = 0) -> Iterator[Na
     elif depth < 4 and isinstance(value, (list, tuple)):
         for i, one in enumerate(value):
             yield from _tensors_in(kind, f"{name}[{i}]", one, depth + 1)
+
+
+def _has_storage(tensor: Any) -> bool:
+    """Whether a tensor has one: a lazy module's parameter has none yet, a sparse one's parts have their own."""
+    import torch
+
+    return tensor.layout is torch.strided and not isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin)
 
 
 def _is_tensor(value: Any) -> bool:

@@ -68,9 +68,9 @@ def manifest_of(job: Job, allocator_settings: dict[str, Any] | None = None) -> R
     """``run.json``; before the end without the allocator's settings."""
     return RunManifest(
         schema_version=RUN_VERSION,
-        name=job.name,
+        name=_text(job.name),
         created=job.created,
-        command=job.command,
+        command=tuple(map(_text, job.command)),
         git=job.git,
         world_size=job.world_size,
         recorded_ranks=(job.rank,) if job.fake_process_group else None,
@@ -78,7 +78,7 @@ def manifest_of(job: Job, allocator_settings: dict[str, Any] | None = None) -> R
         device=job.device_name,
         allocator_settings=allocator_settings or {},
         packages=job.packages,
-        settings=job.settings,
+        settings={_text(key): _plain(value) for key, value in job.settings.items()},
         fake_process_group=job.fake_process_group,
         metrics=job.metrics,
     )
@@ -116,14 +116,31 @@ def history_record(
     )
 
 
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A setting as JSON can hold it: what is no number, text or list of such is its text."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if depth < 4 and isinstance(value, (list, tuple)):
+        return [_plain(one, depth + 1) for one in value]
+    if depth < 4 and isinstance(value, dict):
+        return {_text(key): _plain(one, depth + 1) for key, one in value.items()}
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    return str(value).encode("utf-8", "replace").decode()
+
+
 def _phases(closed: Iterable[ClosedPhase]) -> Iterable[PhaseRecord]:
     # an outer phase ends after its inner ones, and begins before them
     for phase in sorted(closed, key=lambda phase: (phase.start_us, -phase.stop_us)):
         yield PhaseRecord(name=phase.name, start_us=phase.start_us, stop_us=phase.stop_us, counters=_counters(phase))
 
 
-def _counters(phase: ClosedPhase) -> TorchCounters:
+def _counters(phase: ClosedPhase) -> TorchCounters | None:
     end = phase.end
+    if end is None:
+        return None
     return TorchCounters(
         **{f"peak_{measure}_bytes": value for measure, value in phase.peak.items()},
         **{f"end_{measure}_bytes": value for measure, value in end.current.items()},
@@ -136,7 +153,7 @@ def _counters(phase: ClosedPhase) -> TorchCounters:
 
 def _boundary(census: NamedMoment) -> Boundary:
     names = (
-        NameRecord(kind=r.kind, name=r.name, address=r.address, nbytes=r.nbytes, dtype=r.dtype, shape=r.shape)
+        NameRecord(kind=r.kind, name=_text(r.name), address=r.address, nbytes=r.nbytes, dtype=r.dtype, shape=r.shape)
         for r in census.rows
     )
     return Boundary(

@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 
 def tell(words: str) -> None:
-    """Warns, and raises nothing: under ``python -W error`` a warning of ours must not end the training."""
-    with suppress(Warning):
+    """Warns, and raises nothing: a warning of ours must not end the training, whatever a program makes of warnings."""
+    with suppress(Exception):
         warnings.warn(f"snapviz: {words}", RuntimeWarning, stacklevel=3)
 
 

@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -142,7 +141,7 @@ class _Session(contextlib.AbstractContextManager["_Session"]):
         with self._sigterm.held_back():  # it would end the process in the middle of a file
             self._recorder.stop()
         self._sigterm.remove()
-        if self._is_written():
+        if self._recorder.written:  # else it has warned of what kept it
             self._say(self._summary())
 
     def _enough(self) -> None:
@@ -152,11 +151,6 @@ class _Session(contextlib.AbstractContextManager["_Session"]):
 
     # ------------------------------------------------------------------ what is said
 
-    def _is_written(self) -> bool:
-        """Where it is not, the recorder has warned of it."""
-        record = f"rank{self._recorder.rank:05d}.json"
-        return "://" in self._request.output or bool(list(Path(self._request.output).glob(f"{record}*")))
-
     def _summary(self) -> str:
         phases = self._recorder.phases_closed
         what = f"{_counted(self._auto.steps_begun, 'step')}, {_counted(phases, 'phase')}"
@@ -164,7 +158,7 @@ class _Session(contextlib.AbstractContextManager["_Session"]):
 
     def _say(self, words: str) -> None:
         if self._speaks and sys.stderr is not None:
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(Exception):  # it is the program's own by now
                 sys.stderr.write(f"snapviz: {words}\n")
                 sys.stderr.flush()
 

@@ -7,10 +7,12 @@ keeps the highest it has seen: an outer phase's peak is that of all that lies in
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from snapviz.errors import UsageError
 from snapviz.record.backend import MEASURES, Backend, Reading
+from snapviz.record.guard import guarded
 
 __all__ = ["ClosedPhase", "Moment", "OpenPhase", "PhaseLog", "now_us"]
 
@@ -24,10 +26,10 @@ _DEEPEST = 32
 
 @dataclass(frozen=True)
 class Moment:
-    """One boundary: when what lies before it ended, and the counters then."""
+    """One boundary: when what lies before it ended, and the counters then; none where they could not be read."""
 
     stop_us: int
-    reading: Reading
+    reading: Reading | None
 
 
 @dataclass
@@ -39,6 +41,8 @@ class OpenPhase:
     retries: int
     ooms: int
     peak: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MEASURES, 0))
+    counted: bool = True
+    """Whether all of its boundaries had counters."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +53,14 @@ class ClosedPhase:
     start_us: int
     stop_us: int
     peak: dict[str, int]
-    end: Reading
+    end: Reading | None  # none where its counters are not known
     alloc_retries: int
     ooms: int
 
 
-def now_us() -> int:
-    """The clock of a snapshot's ``time_us``: µs since the Unix epoch."""
-    return time.time_ns() // 1000
+def now_us(clock: Callable[[], int] = time.time_ns) -> int:
+    """The clock of a snapshot's ``time_us``: µs since the Unix epoch; real, whatever a program makes of ``time``."""
+    return clock() // 1000
 
 
 class PhaseLog:
@@ -75,6 +79,9 @@ class PhaseLog:
 
     def joined(self, name: str) -> str:
         """The full name of a phase in the innermost open one. Raises ``UsageError`` for what is no name."""
+        if not isinstance(name, str):
+            raise UsageError(f"a phase's name is a text, not a {type(name).__name__}")
+        name = name.encode("utf-8", "replace").decode()  # a file can hold it then
         full = f"{self.path}/{name}" if self.opened else name
         if not name or not all(part.strip() for part in name.split("/")):
             raise UsageError(f"a phase needs a name, and one between every two slashes, not {name!r}")
@@ -86,14 +93,21 @@ class PhaseLog:
 
     def boundary(self, synchronize: bool = True, whole_device: bool = True) -> Moment:
         """Reads and resets the counters; every open phase takes part in their peaks."""
-        if synchronize:
-            self._backend.synchronize(self.device)
         _settle()
-        reading = self._backend.read(self.device, whole_device)
+        reading = guarded("torch's counters", lambda: self._read(synchronize, whole_device))
         stop_us = now_us()
-        self._backend.reset_peaks(self.device)
+        if reading is None:  # the phase begins or ends all the same, and says nothing of its counters
+            for phase in self.opened:
+                phase.counted = False
+            return Moment(stop_us, None)
+        guarded("torch's peaks", lambda: self._backend.reset_peaks(self.device))
         self._fold(reading)
         return Moment(stop_us, reading)
+
+    def _read(self, synchronize: bool, whole_device: bool) -> Reading:
+        if synchronize:
+            self._backend.synchronize(self.device)
+        return self._backend.read(self.device, whole_device)
 
     def fold(self) -> None:
         """Has every open phase take part in the peaks so far: they are about to be reset by somebody else."""
@@ -108,27 +122,30 @@ class PhaseLog:
         _settle()
         reading = moment.reading
         start_us = max(now_us(), moment.stop_us + 1)
-        self.opened.append(OpenPhase(full, start_us, reading.alloc_retries, reading.ooms, dict(reading.current)))
+        first = reading or Reading(dict.fromkeys(MEASURES, 0), dict.fromkeys(MEASURES, 0))
+        phase = OpenPhase(full, start_us, first.alloc_retries, first.ooms, dict(first.current), reading is not None)
+        self.opened.append(phase)
         _settle()
 
     def end(self, moment: Moment) -> ClosedPhase:
         """Closes the innermost phase at a boundary."""
         phase = self.opened.pop()
-        reading = moment.reading
+        reading = moment.reading if phase.counted else None
         closed = ClosedPhase(
             name=phase.name,
             start_us=phase.start_us,
             stop_us=max(moment.stop_us, phase.start_us),
             peak=phase.peak,
             end=reading,
-            alloc_retries=max(0, reading.alloc_retries - phase.retries),
-            ooms=max(0, reading.ooms - phase.ooms),
+            alloc_retries=max(0, reading.alloc_retries - phase.retries) if reading else 0,
+            ooms=max(0, reading.ooms - phase.ooms) if reading else 0,
         )
         self.closed.append(closed)
         return closed
 
 
-def _settle() -> None:
-    until = time.perf_counter_ns() + _SETTLE_NS
-    while time.perf_counter_ns() < until:
-        pass
+def _settle(clock: Callable[[], int] = time.perf_counter_ns) -> None:
+    until = clock() + _SETTLE_NS
+    for _ in range(_SETTLE_NS):  # a clock that stands still must not hold the program up
+        if clock() >= until:
+            return

@@ -11,12 +11,13 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from snapviz.errors import RecordError, UsageError
+from snapviz.record.again import Again
 from snapviz.record.backend import Backend, HistorySettings, cuda_backend
 from snapviz.record.boundaries import Boundaries
 from snapviz.record.census import Census
@@ -28,6 +29,9 @@ from snapviz.record.watched import Watched
 from snapviz.record.write import RunDirectory
 
 __all__ = ["Recorder"]
+
+_MOST_RANKS = 1 << 18
+"""What a rank record holds (schema.base.RankNumber)."""
 
 _RECORDED_ALREADY = (
     "memory history is being recorded already (_record_memory_history): two recordings would overwrite each "
@@ -72,8 +76,10 @@ class Recorder:
         command: tuple[str, ...] | None = None,
         backend: Backend | None = None,
     ) -> None:
-        if max_entries < 1:
-            raise UsageError(f"max_entries is {max_entries}: at least one event has to be kept")
+        if not 1 <= max_entries < 1 << 63:
+            raise UsageError(f"max_entries is {max_entries}: at least one event has to be kept, and fewer than 2**63")
+        if rank is not None and not 0 <= rank < _MOST_RANKS:
+            raise UsageError(f"rank {rank}: 0 to {_MOST_RANKS - 1}")
         self.active = False
         self.auto: Any = None
         """What makes phases by itself and has to pause while the user names them (``snapviz.record.auto``)."""
@@ -91,6 +97,7 @@ class Recorder:
             settings=dict(settings or {}),
             fake_process_group=fake_process_group,
         )
+        self._process = os.getpid()
         self._explicit = 0
         self._group: Place | None = None
         self._written: dict[str, Any] | None = None
@@ -138,7 +145,7 @@ class Recorder:
     def _begin_history(self) -> None:
         """Once the allocator is there: the program may set it up, and choose its devices, before it uses them."""
         backend = self._backend_now
-        if not self.active:
+        if not self.active or os.getpid() != self._process:
             return
         if backend.is_recording():
             self._give_up(_RECORDED_ALREADY)
@@ -165,6 +172,8 @@ class Recorder:
 
     def stop(self) -> None:
         """Closes what is open, writes this rank's files, and switches everything off. Never raises."""
+        if os.getpid() != self._process:  # a forked process has no part in it
+            return
         with self._lock:
             if not self.active:
                 return
@@ -245,13 +254,16 @@ class Recorder:
 
     # ------------------------------------------------------------------ what a user says
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """A phase, in the one that is open (names are joined by ``/``).
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """A phase, in the one that is open (names are joined by ``/``); it may be entered again.
 
-        Raises ``UsageError`` for what is no phase's name.
+        To enter it raises ``UsageError`` for what is no phase's name.
         """
-        if not self.active:
+        return Again(lambda: self._phase(name))
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        if not self.active or os.getpid() != self._process:
             yield
             return
         self._boundaries.log.joined(name)  # a name that cannot be is told before anything changes
@@ -286,7 +298,11 @@ class Recorder:
 
         One that comes after the end is added to the manifest.
         """
-        self._job.metrics[name] = value if isinstance(value, int) else float(value)
+        try:
+            self._job.metrics[str(name)] = int(value) if isinstance(value, int) else float(value)
+        except (TypeError, ValueError):
+            tell(f"the metric {name} is no number: {value!r:.40}")
+            return
         if self._written is not None:
             guarded("a metric", self._write_manifest)
             guarded("temporary files", self._files.close)
@@ -307,7 +323,12 @@ class Recorder:
     @property
     def phases_closed(self) -> int:
         """How many phases have ended."""
-        return len(self._boundaries.notes.phases)
+        return len(self._boundaries.notes.phases) if hasattr(self, "_boundaries") else 0
+
+    @property
+    def written(self) -> bool:
+        """Whether this rank's files are there."""
+        return self._written is not None
 
     def path(self) -> str | None:
         """Full name of the innermost open phase."""
@@ -362,9 +383,11 @@ class Recorder:
     def _write(self, snapshot: dict[str, Any]) -> None:
         self._identify()
         self._name_device(self._backend_now)
+        # first what cannot be had again
+        self._files.write_snapshot(self._job.rank, snapshot)
         history = history_record(self._history, self._fresh, snapshot["device_traces"], self._boundaries.log.device)
         record = rank_record(self._job, self._boundaries.log.device, history, self._boundaries.notes)
-        self._files.write_rank(record, snapshot)
+        self._files.write_record(record)
         self._written = dict(snapshot.get("allocator_settings") or {})
         self._write_manifest()
 

@@ -7,6 +7,7 @@ root until something registers it as its child. Everything is held weakly: to wa
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import weakref
 from collections.abc import Callable, Iterator
@@ -157,7 +158,7 @@ class _Known:
 def _class_name(thing: Any) -> str:
     """The name of its class, without what ``fully_shard`` puts before it."""
     name = type(thing).__name__
-    return name.removeprefix("FSDP") if hasattr(thing, "_get_fsdp_state") else name
+    return name.removeprefix("FSDP") if hasattr(type(thing), "_get_fsdp_state") else name
 
 
 def _free_label(name: str, taken: set[str]) -> str:
@@ -175,14 +176,19 @@ def _see_optimizers(watched: Watched) -> Callable[[], None]:
     from torch.optim import Optimizer
 
     original = Optimizer.__init__
+    on = True
 
+    @functools.wraps(original)
     def seen(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        watched._optimizers.add(self)
+        if on:
+            watched._optimizers.add(self)
 
     Optimizer.__init__ = seen
 
     def undo() -> None:
+        nonlocal on
+        on = False  # where something else was put over it, it stays and does nothing
         if Optimizer.__init__ is seen:
             Optimizer.__init__ = original
 

@@ -33,13 +33,15 @@ class RunDirectory:
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.label = os.fspath(directory)
         self._remote = "://" in self.label
+        # a program may change its directory before all is written
+        self._place = Path(self.label).absolute()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     @property
     def _local(self) -> Path:
         """What is remote is written here first: an upload then either happens or does not."""
         if not self._remote:
-            return Path(self.label)
+            return self._place
         if self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="snapviz-")
         return Path(self._scratch.name)
@@ -75,10 +77,13 @@ class RunDirectory:
         """``run.json``. Raises ``OSError``."""
         self._write(MANIFEST, lambda file: _write_text(file, manifest.model_dump_json(indent=1, exclude_none=True)))
 
-    def write_rank(self, record: RankRecord, snapshot: dict[str, Any]) -> None:
-        """A rank's snapshot and, once that is there, its record. Raises ``OSError``."""
+    def write_snapshot(self, rank: int, snapshot: dict[str, Any]) -> None:
+        """A rank's snapshot. Raises ``OSError``."""
+        self._write(f"rank{rank:05d}.pickle.zst", lambda file: _write_pickle(file, snapshot))
+
+    def write_record(self, record: RankRecord) -> None:
+        """A rank's record, which belongs beside its snapshot. Raises ``OSError``."""
         stem = f"rank{record.rank:05d}"
-        self._write(f"{stem}.pickle.zst", lambda file: _write_pickle(file, snapshot))
         text = record.model_dump_json(exclude_none=True)
         if len(text) <= _PLAIN_BYTES:
             self._write(f"{stem}.json", lambda file: _write_text(file, text))

@@ -223,8 +223,8 @@ class RankRecord(Model):
     # none: nobody knows, so nothing is taken for granted
     phases: tuple[PhaseRecord, ...] = ()
     # in order of start_us
-    boundaries: tuple[Boundary, ...] = ()
-    # in order of time_us
+    boundaries: Annotated[tuple[Boundary, ...], Field(max_length=10_000)] = ()
+    # in order of time_us. A recorder notes names where they changed: some dozens of times
     holders: tuple[HolderRecord, ...] = ()
     # found when asked for; empty says nothing
     metrics: Metrics = {}

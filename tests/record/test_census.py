@@ -365,6 +365,27 @@ def test_a_module_that_cannot_be_read_loses_only_its_own_names(watched: Watched)
     assert taker.lost == {"names of a Odd (AttributeError: changed in torch 9)"}
 
 
+def test_a_tensor_without_a_storage_loses_only_itself(watched: Watched) -> None:
+    net = torch.nn.ModuleDict(
+        {
+            "lazy": torch.nn.LazyLinear(3),
+            "sparse": torch.nn.Embedding(4, 2, sparse=True),
+            "plain": torch.nn.Linear(2, 2),
+        }
+    )
+    net["sparse"](torch.tensor([1])).sum().backward()
+    watched.add(net)
+    taker = census(watched)
+    assert names(taker.take(), "parameter") == ["sparse.weight", "plain.weight", "plain.bias"]
+    assert not taker.lost
+
+    class Odd(torch.Tensor):
+        placements = None
+
+    net["plain"].register_buffer("odd", torch.ones(1).as_subclass(Odd))
+    assert "plain.weight" in names(taker.take(), "parameter")
+
+
 def test_other_devices_and_meta_and_fake_tensors_are_left_out(watched: Watched) -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -150,6 +150,15 @@ def test_what_a_program_lets_go_of_is_gone(auto: Auto, log: PhaseStub) -> None:
     assert device == "cpu"
 
 
+def test_a_class_that_is_written_by_value_leaves_the_recorder_behind(auto: Auto, log: PhaseStub) -> None:
+    model = Model()
+    run_step(model, torch.optim.SGD(model.parameters()))
+    put = vars(type(model))["_compiled_call_impl"]
+    # cloudpickle writes a class of __main__ with all that is in it, and nothing of ours can be written
+    assert pickle.loads(pickle.dumps(put)) is None
+    assert copy.deepcopy(put) is put
+
+
 def test_a_step_goes_on_until_its_gradients_are_cleared(auto: Auto, log: PhaseStub) -> None:
     net = torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(net.parameters())
@@ -337,8 +346,13 @@ def test_a_failing_hook_is_told_and_does_not_fail_the_call(log: PhaseStub) -> No
         def parameters(self, recurse: bool = True) -> Any:
             raise ValueError("odd")
 
-    with pytest.warns(RuntimeWarning, match=r"no more phases .*odd"):
-        Odd()(data())
+    odd = Odd()
+    with pytest.warns(RuntimeWarning, match=r"calls of a Odd are no steps .*odd"):
+        odd(data())
+    odd(data())  # told once: another warning would be an error here
+    # another module's are steps all the same
+    Model()(data()).sum().backward()
+    assert "train/step0/forward" in log.names
     undo()
     assert hooked() == before
 

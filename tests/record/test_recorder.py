@@ -323,6 +323,104 @@ def test_an_exception_is_written_and_goes_on(tmp_path: Path) -> None:
     assert backend.calls[-1] == "stop"
 
 
+def test_a_boundary_without_counters_is_a_phase_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = FakeBackend()
+    with recorder(tmp_path / "run", backend) as rec:
+        rec.open("train")
+        for step in range(3):
+            rec.open(f"step{step}")
+            with monkeypatch.context() as broken:
+                if step == 1:
+                    broken.setattr(backend, "read", lambda *_: 1 / 0)
+                    with pytest.warns(RuntimeWarning, match="torch's counters could not be recorded"):
+                        rec.open("forward")
+                else:
+                    rec.open("forward")
+            rec.close()
+            rec.close()
+    counted = {phase.name: phase.counters is not None for phase in record_of(tmp_path / "run").phases}
+    names = [f"train/step{i}{part}" for i in range(3) for part in ("", "/forward")]
+    assert counted == {"train": False} | {name: "step1" not in name for name in names}
+
+
+def test_clocks_that_a_program_stops_stop_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with recorder(tmp_path / "run") as rec:
+        monkeypatch.setattr("time.perf_counter_ns", lambda: 1)
+        monkeypatch.setattr("time.time_ns", lambda: 1)
+        with rec.phase("a"):
+            pass
+    assert record_of(tmp_path / "run").phases[0].start_us > 10**15
+    from snapviz.record import phases
+
+    phases._settle(lambda: 1)  # as a program that replaces what is already bound has it
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"betas": (0.9, 0.95)}, {"betas": [0.9, 0.95]}),
+        ({"where": Path("/data"), 3: {"deep": Path("x")}}, {"where": "/data", "3": {"deep": "x"}}),
+        ({"odd": "a\udcff"}, {"odd": "a?"}),
+    ],
+)
+def test_settings_of_any_kind_are_written(tmp_path: Path, settings: Any, kept: Any) -> None:
+    with recorder(tmp_path / "run", settings=settings, name="a\udcff", command=("\udcfe",)) as rec:
+        rec.metric("ok", True)
+        with pytest.warns(RuntimeWarning, match="is no number"):
+            rec.metric("fast", "very")  # type: ignore[arg-type]
+        with rec.phase("a\udcff"):
+            pass
+    found = manifest(tmp_path / "run")
+    assert (found.settings, found.metrics, found.name) == (kept, {"ok": 1}, "a?")
+    assert [phase.name for phase in record_of(tmp_path / "run").phases] == ["a?"]
+
+
+def test_a_record_that_cannot_be_made_leaves_the_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapviz.record.recorder.rank_record", lambda *_: 1 / 0)
+    with pytest.warns(RuntimeWarning, match="rank 0 could not be recorded"), recorder(tmp_path / "run"):
+        pass
+    assert (tmp_path / "run" / "rank00000.pickle.zst").exists()
+
+
+@pytest.mark.parametrize("rest", [{"max_entries": 0}, {"max_entries": 1 << 64}, {"rank": -1}, {"rank": 1 << 18}])
+def test_what_no_file_could_hold_is_told_at_the_start(tmp_path: Path, rest: dict[str, int]) -> None:
+    with pytest.raises(UsageError):
+        recorder(tmp_path / "run", **rest)
+
+
+def test_a_program_may_change_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with recorder(Path("run")):
+        (tmp_path / "elsewhere").mkdir()
+        os.chdir(tmp_path / "elsewhere")
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {"run.json", "rank00000.pickle.zst"}
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_phase_may_be_entered_again_and_in_itself(tmp_path: Path) -> None:
+    with recorder(tmp_path / "run"):
+        again = snapviz.phase("a")
+        with again:
+            pass
+        with again, again:
+            pass
+    assert [phase.name for phase in record_of(tmp_path / "run").phases] == ["a", "a", "a/a"]
+
+
+def test_a_forked_process_writes_nothing_and_names_no_phase(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    with recorder(tmp_path / "run", backend) as rec:
+        child = os.fork()
+        if child == 0:
+            with rec.phase("child"):
+                pass
+            rec.stop()
+            os._exit(0 if backend.recording else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
+    assert record_of(tmp_path / "run").phases == ()
+
+
 def test_another_run_is_not_written_over(tmp_path: Path) -> None:
     with recorder(tmp_path / "run", name="first"):
         pass

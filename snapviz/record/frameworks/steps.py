@@ -13,12 +13,14 @@ classes of the roots that were found. So no call of a submodule ever costs anyth
 from __future__ import annotations
 
 import contextlib
+import types
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from snapviz.record.frameworks.patching import Undo, all_of, wrap
+from snapviz.record.guard import tell
 
 __all__ = ["install"]
 
@@ -60,6 +62,26 @@ def _lies_on(tensors: Any, device_type: str) -> bool:
     return any(_lies_on(each, device_type) for each in tensors)
 
 
+class _Call:
+    """A function as a class has it, which is nothing where the class is pickled by value.
+
+    cloudpickle and dill write a class of the program's own file with all that is in it, and neither a recorder nor
+    its lock can go along.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __get__(self, module: Any, _: type | None = None) -> Any:
+        return self if module is None else types.MethodType(self._function, module)
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        return type(None), ()
+
+    def __deepcopy__(self, _: Any) -> _Call:
+        return self
+
+
 class _Roots:
     """The whole models of a process, found as they are called."""
 
@@ -71,6 +93,7 @@ class _Roots:
         self._compiling = torch.compiler.is_compiling
         self._roots: dict[int, weakref.ref[Any]] = {}
         self._undos: list[Undo] = []
+        self._odd: set[type] = set()
         self._calls: dict[type, Any] = {}
         self._looking = True
         self._finder = self._make(lambda module: self._is_root(module) or self._adopt(module))
@@ -99,7 +122,7 @@ class _Roots:
                 return inner(*args, **kwargs)
             return self._run(inner, args, kwargs)
 
-        return call
+        return _Call(call)
 
     def _run(self, inner: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         with self._not_looking(), self._auto.forward():
@@ -159,7 +182,9 @@ class _Roots:
             self._roots[id(module)] = weakref.ref(module)
             self._put_on(type(module))
         except Exception as error:  # a module's own parameters(), or a class that cannot be set on
-            self._auto.fail(error)
+            if type(module) not in self._odd:
+                self._odd.add(type(module))
+                tell(f"calls of a {type(module).__name__} are no steps ({type(error).__name__}: {error})")
             return False
         self._auto.saw(module)
         return True
