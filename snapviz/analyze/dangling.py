@@ -121,7 +121,9 @@ def _stale(facts: Facts, release: _Release) -> list[tuple[int, NameRecord]]:
             continue
         lying = lying_in(facts, boundary)
         run_with = {name.name: allocation for name, allocation in lying if name.kind in ("parameter", "shard")}
-        out = {*run_with.values(), -1}
+        # FSDP1 has an optimizer's parameters lie in what it gathered, for a while
+        gathered = {allocation for name, allocation in lying if name.kind == "unsharded"}
+        out = {*run_with.values(), *gathered, -1}
         found += [
             (allocation, name)
             for name, allocation in lying

@@ -20,6 +20,9 @@ __all__ = ["Census", "Original"]
 _WRAPPERS = ("_fsdp_wrapped_module", "_orig_mod", "_checkpoint_wrapped_module")
 """Attributes that stand between a module's path and its child's: a name is to be the same with and without."""
 
+_RUN_WITH = ("parameter", "shard", "unsharded")
+"""Kinds of what a module runs with. FSDP1 has an optimizer's parameters lie in what it gathered, for a while."""
+
 _DATA_PARALLEL = ("DistributedDataParallel", "DataParallel", "DeepSpeedEngine")
 """Wrappers that call what they wrap ``module``, as other classes may call a child of theirs."""
 
@@ -84,7 +87,7 @@ class Census:
 
     def dangling(self, rows: Iterable[Row]) -> list[Original]:
         """What was once a parameter, is there, and is nothing that ``rows`` run with."""
-        run_with = {found.address: found.name for found in rows if found.kind in ("parameter", "shard")}
+        run_with = {found.address: found.name for found in rows if found.kind in _RUN_WITH}
         names = set(run_with.values())
         there = _by_address(one for one in self._originals.values() if one.is_there())
         for found in rows:

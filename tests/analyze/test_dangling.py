@@ -83,6 +83,7 @@ def test_what_an_optimizer_still_has_dangles_though_nothing_named_it_before_shar
         [*shards, ("optimizer_param", "w", job.shard, 20 * MIB)],
         [*shards, ("optimizer_param", "AdamW.param_groups[0]['params'][0]", job.full, 40 * MIB)],
         [("shard", "v", job.shard, 20 * MIB), ("parameter", "w", job.full, 40 * MIB), kept],
+        [*shards, ("unsharded", "_flat_param", job.full, 40 * MIB), kept],
     ):
         assert job.facts(record(job.phases, [(time, names)])).dangling == ()
 

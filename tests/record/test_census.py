@@ -275,6 +275,39 @@ def test_what_fsdp2_gathers_is_named_while_it_is_there(watched: Watched, fake_gr
     assert not taker.lost
 
 
+def test_fsdp1s_parameters_keep_their_names_and_are_not_stale_while_gathered(
+    watched: Watched, fake_group: None
+) -> None:
+    from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8, bias=False), torch.nn.Linear(8, 8, bias=False))
+    watched.add(net)
+    taker = census(watched)
+    taker.take()
+    wrapped = FullyShardedDataParallel(
+        net, use_orig_params=True, sharding_strategy=ShardingStrategy.SHARD_GRAD_OP, device_id=torch.device("cpu")
+    )
+    watched._adopted(wrapped, net)
+    optimizer = torch.optim.AdamW(wrapped.parameters())
+    watched.add(optimizer)
+    for _ in range(2):
+        taker.take()
+        output = wrapped(torch.ones(2, 8))
+        rows = taker.take()
+        assert names(rows, "unsharded") == ["_flat_param"]
+        # of four ranks the first may have nothing of the second parameter
+        assert {"0.weight"} <= set(names(rows, "optimizer_param")) <= {"0.weight", "1.weight"}
+        assert taker.dangling(rows) == []
+        output.sum().backward()
+        optimizer.step()
+        rows = taker.take()
+        assert taker.dangling(rows) == []
+        states = names(rows, "optimizer_state")
+        assert states
+        assert all(name.startswith(("0.weight.", "1.weight.")) for name in states), states
+    assert not taker.lost
+
+
 def test_the_names_do_not_change_with_a_wrapper(watched: Watched, fake_group: None) -> None:
     net = model()
     watched.add(net)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from snapviz.analyze.run import load_run
 from tests.record.builders import FakeBackend, record_of
 
 torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def no_other_model() -> None:
+    gc.collect()  # what another test left would be the first root, and take the names without a word before them
 
 
 def shard(net: Any, backend: FakeBackend) -> None:
