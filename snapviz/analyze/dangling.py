@@ -17,20 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.facts import OUTSIDE, DanglingParameter, Facts, event_at
-from snapviz.analyze.names import joint_name, known_boundaries, lying_in
+from snapviz.analyze.names import joint_name, known_boundaries, lying_in, named_boundaries
 from snapviz.analyze.phases import phase_of
 from snapviz.replay.model import START
-from snapviz.schema import NameRecord, is_place
+from snapviz.schema import SHARD, UNEXPLAINED, NameRecord, is_place
 
-__all__ = ["SHARD", "UNEXPLAINED", "curve_without", "find_dangling"]
+__all__ = ["curve_without", "find_dangling"]
 
 Int64 = npt.NDArray[np.int64]
-
-SHARD = "shard"
-"""The last part of the names of phases whose end is the end of the original parameters."""
-
-UNEXPLAINED = "unexplained"
-"""Kind of a holder that the recorder counted and did not find."""
 
 _MOST_HOLDERS = 50
 """Told of one parameter: each of a thousand that share a name would repeat them all."""
@@ -140,7 +134,7 @@ def _why_none(facts: Facts, release: _Release) -> str:
     before = [b for b in facts.record.boundaries if b.time_us <= release.start_us]
     if not any(name.kind == "parameter" for boundary in before for name in boundary.names):
         return "the record names no parameters before sharding"
-    if len(known_boundaries(facts)) < len(facts.record.boundaries):
+    if len(known_boundaries(facts)) < len(named_boundaries(facts)):
         return "the names from before sharding are older than the first event that is left"
     return "the parameters named before sharding lie in no allocation that was live then"
 

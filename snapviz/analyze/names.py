@@ -16,7 +16,7 @@ from snapviz.analyze.facts import CATEGORIES, RECORDED, Facts, event_at
 from snapviz.replay.model import Allocations
 from snapviz.schema import Boundary, NameRecord
 
-__all__ = ["KIND_CATEGORIES", "Live", "find_names", "joint_name", "known_boundaries", "lying_in"]
+__all__ = ["KIND_CATEGORIES", "Live", "find_names", "joint_name", "known_boundaries", "lying_in", "named_boundaries"]
 
 Int64 = npt.NDArray[np.int64]
 
@@ -61,13 +61,18 @@ class Live:
         return np.where(inside, self.index[np.maximum(place, 0)], -1)
 
 
+def named_boundaries(facts: Facts) -> list[Boundary]:
+    """The record's boundaries that name anything."""
+    recorded = facts.record.boundaries if facts.record is not None else ()
+    return [boundary for boundary in recorded if boundary.names]
+
+
 def known_boundaries(facts: Facts) -> list[Boundary]:
     """The record's boundaries whose moment the replay knows.
 
     What lay at an address before an overwritten ring's first event may be gone, and something else there.
     """
-    recorded = facts.record.boundaries if facts.record is not None else ()
-    boundaries = [boundary for boundary in recorded if boundary.names]
+    boundaries = named_boundaries(facts)
     if not facts.truncated or len(facts.replay) == 0:
         return boundaries
     first_us = int(facts.replay.time_us[0])
@@ -88,7 +93,7 @@ def find_names(facts: Facts) -> Facts:
     found: dict[int, dict[str, list[NameRecord]]] = {}
     lost = 0
     known = known_boundaries(facts)
-    if older := len(facts.record.boundaries) - len(known):
+    if older := len(named_boundaries(facts)) - len(known):
         facts = facts.noting(
             f"{older} set{'s' * (older > 1)} of names older than the first event that is left: not used"
         )

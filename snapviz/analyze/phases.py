@@ -20,6 +20,7 @@ from snapviz.analyze.facts import BEFORE, MEASURES, OUTSIDE, Facts, Phases
 from snapviz.analyze.scopes import DEEPEST, Scope, find_scopes, left_out, phase_scopes, step_scopes
 from snapviz.analyze.windows import highest, painted
 from snapviz.replay.model import Measures, Replay
+from snapviz.schema import is_training
 
 __all__ = ["WHOLE_RUN", "end_of_run", "find_births", "find_phases", "fold", "folded_phases", "phase_of"]
 
@@ -27,8 +28,6 @@ Int64 = npt.NDArray[np.int64]
 
 WHOLE_RUN = "run"
 """The one phase of a file that names none."""
-
-_TRAINING = re.compile(r"train(?:/|\Z)")
 
 _MOST = 6
 """Names told of phases that are lost."""
@@ -85,7 +84,7 @@ def end_of_run(facts: Facts) -> int:
     if phases.source != "record" or len(phases.names) == 0:
         return last
     event = int(phases.stop.max()) - 1
-    trained = any(phases.stop[i] - 1 == event and _TRAINING.match(name) for i, name in enumerate(phases.names))
+    trained = any(phases.stop[i] - 1 == event and is_training(name) for i, name in enumerate(phases.names))
     if not trained or not 0 <= event < last:
         return last
     held, in_the_end = (facts.replay.after(at).allocated_bytes for at in (event, last))

@@ -20,12 +20,10 @@ from snapviz.analyze.passes import analyze
 from snapviz.analyze.place import Place, label_of
 from snapviz.errors import InputError, RunError, UsageError
 from snapviz.replay.snapshot import Snapshot
-from snapviz.schema import RankRecord, RunManifest, read_manifest, read_rank_record
+from snapviz.schema import MANIFEST, RankRecord, RunManifest, read_manifest, read_rank_record
 from snapviz.snapshot.columns import HOST_DEVICE, Columns
 
-__all__ = ["MANIFEST", "AnyPath", "Loader", "Rank", "RankFailure", "Run", "load_run"]
-
-MANIFEST = "run.json"
+__all__ = ["AnyPath", "Loader", "Rank", "RankFailure", "Run", "load_run"]
 
 _RANK_FILE = re.compile(r"rank(\d+)\.(?:pickle|pkl)(?:\.(?:gz|xz|zst))?")
 _RECORD_FILE = re.compile(r"rank\d+\.json(?:\.zst)?")

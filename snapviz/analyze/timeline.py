@@ -18,6 +18,7 @@ from snapviz.analyze.facts import Facts
 from snapviz.analyze.phases import end_of_run, fold
 from snapviz.errors import RunError, UsageError
 from snapviz.replay.model import Replay
+from snapviz.schema import is_training
 
 __all__ = ["MOST_POINTS", "Band", "Curve", "Timeline", "thinned", "timeline"]
 
@@ -119,7 +120,7 @@ def _begin(run: str, facts: Facts, since: str) -> tuple[int, int]:
 def _settled(facts: Facts, first: int) -> tuple[int, str]:
     """The event from which the trough is looked for, and that in words."""
     phases = facts.phases
-    steps = [i for i, name in enumerate(phases.names) if name.partition("/")[0] == "train" and name.count("/") < _DEPTH]
+    steps = [i for i, name in enumerate(phases.names) if is_training(name) and name.count("/") < _DEPTH]
     drawn = [i for i in steps if int(phases.first[i]) >= first]
     stops = sorted(int(phases.stop[i]) for i in drawn if "/" in phases.names[i])
     if len(stops) > 1:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from snapviz.analyze.dangling import UNEXPLAINED
-from snapviz.schema import Dangling
+from snapviz.schema import UNEXPLAINED, Dangling
 
 __all__ = ["keepers_of", "kept_by", "short_path"]
 

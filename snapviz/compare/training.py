@@ -10,16 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.facts import Facts
+from snapviz.schema import is_training
 
-__all__ = ["TRAIN", "before_training", "first_training_event", "is_training", "training_phases"]
-
-TRAIN = "train"
-"""The first part of the names of phases that train."""
-
-
-def is_training(phase: str) -> bool:
-    """Whether a phase's name says that it trains: ``train``, ``train/step3``."""
-    return phase.partition("/")[0] == TRAIN
+__all__ = ["before_training", "first_training_event", "training_phases"]
 
 
 def training_phases(facts: Facts) -> npt.NDArray[np.int64]:

@@ -20,10 +20,11 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from snapviz.record.guard import tell
+from snapviz.schema import SHARD, TRAIN
 
 __all__ = ["Auto", "Span"]
 
-_WITHIN_TRAINING = ("shard", "ddp")
+_WITHIN_TRAINING = (SHARD, "ddp")
 """Stretches that get a phase of their own inside a step: what is sharded that late is worth seeing."""
 
 
@@ -247,9 +248,9 @@ class Auto:
     def _begin_training(self) -> None:
         self._home = threading.get_ident()
         if self._stretch is None:
-            self._recorder.open("train")
+            self._recorder.open(TRAIN)
         else:
-            self._recorder.switch("train")
+            self._recorder.switch(TRAIN)
         self._stretch = None
         self._step = 0
         self._recorder.open("step0")

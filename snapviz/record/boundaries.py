@@ -14,16 +14,15 @@ from snapviz.record.documents import NamedMoment, Notes
 from snapviz.record.guard import guarded
 from snapviz.record.phases import ClosedPhase, Moment, PhaseLog
 from snapviz.record.tensors import Row
+from snapviz.schema import SHARD, is_training
 
 __all__ = ["Boundaries"]
 
-_SHARD = "shard"
 _NUMBER = re.compile(r"\d+")
 
 _DETAILED = 3
 """In training, names are read at the ends of the first so many phases of a kind (``train/step0``, ``step1``,
 ``step2``): each reading of a large model takes some 10 ms, and what a step names it names again in the next."""
-_TRAIN = "train"
 
 _HOLDERS_S = 10.0
 """The most that a rank waits for the search for holders, all its phases together: 0.3 s was enough for 300
@@ -117,7 +116,7 @@ class Boundaries:
     def _measure(self, full: str) -> Moment:
         # The allocator's counters are the host's: to wait for the device changes none of them, but lets blocks go
         # that another stream still used, and costs a step the time that it hides otherwise. So not in training.
-        outside = not _is_training(full)
+        outside = not is_training(full)
         return self.log.boundary(synchronize=outside, whole_device=outside or self._is_detailed(full))
 
     def _is_detailed(self, full: str) -> bool:
@@ -126,7 +125,7 @@ class Boundaries:
     def _after(self, moment: Moment, closed: ClosedPhase) -> None:
         """What is looked at when a phase has ended."""
         rows = self._take_names(moment, closed.name)
-        if self._holders and closed.name.rpartition("/")[2] == _SHARD:
+        if self._holders and closed.name.rpartition("/")[2] == SHARD:
             guarded("holders", lambda: self.look_for_holders(rows))
 
     def _take_names(self, moment: Moment, phase: str | None) -> tuple[Row, ...]:
@@ -137,11 +136,7 @@ class Boundaries:
         return rows
 
 
-def _is_training(full: str) -> bool:
-    return full.partition("/")[0] == _TRAIN
-
-
 def _is_repeated(full: str) -> bool:
     """Whether a phase is one of many alike: in training, or with a number in its name. A shard of each layer is not."""
     last = full.rpartition("/")[2]
-    return _is_training(full) or (bool(_NUMBER.search(full)) and last != _SHARD)
+    return is_training(full) or (bool(_NUMBER.search(full)) and last != SHARD)

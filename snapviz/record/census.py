@@ -103,7 +103,7 @@ class Census:
         try:
             self._name(rows, kind, name, tensor)
         except Exception as error:
-            self.lost.add(f"the {kind} {name} ({type(error).__name__}: {error})")
+            self._lose(f"the {kind} {name}", error)
 
     def _name(self, rows: dict[tuple[str, str, int], Row], kind: str, name: str, tensor: Any) -> None:
         if not _has_storage(tensor):
@@ -131,18 +131,18 @@ class Census:
             try:
                 yield from _of_root(label, root, by_id)
             except Exception as error:
-                self._lose(root, error)
+                self._lose(f"names of a {type(root).__name__}", error)
 
     def _of_optimizers(self, by_id: dict[int, str], by_address: dict[int, Original]) -> Iterator[Named]:
         for label, optimizer in self._watched.optimizers():
             try:
                 yield from self._of_optimizer(label or type(optimizer).__name__, optimizer, by_id, by_address)
             except Exception as error:
-                self._lose(optimizer, error)
+                self._lose(f"names of a {type(optimizer).__name__}", error)
 
-    def _lose(self, thing: Any, error: Exception) -> None:
+    def _lose(self, what: str, error: Exception) -> None:
         self.complete = False
-        self.lost.add(f"names of a {type(thing).__name__} ({type(error).__name__}: {error})")
+        self.lost.add(f"{what} ({type(error).__name__}: {error})")
 
     def _of_optimizer(
         self, label: str, optimizer: Any, by_id: dict[int, str], by_address: dict[int, Original]

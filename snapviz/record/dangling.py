@@ -7,7 +7,7 @@ from typing import Any
 
 from snapviz.record.census import Original
 from snapviz.record.phases import now_us
-from snapviz.schema import HolderRecord
+from snapviz.schema import UNEXPLAINED, HolderRecord
 
 __all__ = ["look_for_holders"]
 
@@ -36,7 +36,7 @@ def look_for_holders(
     words = f"nothing was found that keeps it, in {found.searched_us / 1e6:.1f} s"
     words += "" if found.complete else "; the search was cut short"
     records += [
-        HolderRecord(parameter=one.name, path=words, kind="unexplained", time_us=time_us)
+        HolderRecord(parameter=one.name, path=words, kind=UNEXPLAINED, time_us=time_us)
         for one in dangling
         if one.name not in explained
     ]

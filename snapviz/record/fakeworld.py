@@ -19,7 +19,6 @@ from snapviz.record.guard import tell
 
 __all__ = ["fake_world"]
 
-_NAMES = ("init_process_group", "new_group", "split_group")
 _MODULES = ("torch.distributed.distributed_c10d", "torch.distributed", "torch.distributed.device_mesh")
 """Where the names are taken from, also by scripts: those that come later take what is there then."""
 

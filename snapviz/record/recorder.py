@@ -27,11 +27,9 @@ from snapviz.record.guard import guarded, tell
 from snapviz.record.surroundings import Place, git_state, launched_job, package_versions, process_group
 from snapviz.record.watched import Watched
 from snapviz.record.write import RunDirectory
+from snapviz.schema import MOST_RANKS
 
 __all__ = ["Recorder"]
-
-_MOST_RANKS = 1 << 18
-"""What a rank record holds (schema.base.RankNumber)."""
 
 _RECORDED_ALREADY = (
     "memory history is being recorded already (_record_memory_history): two recordings would overwrite each "
@@ -78,8 +76,8 @@ class Recorder:
     ) -> None:
         if not 1 <= max_entries < 1 << 63:
             raise UsageError(f"max_entries is {max_entries}: at least one event has to be kept, and fewer than 2**63")
-        if rank is not None and not 0 <= rank < _MOST_RANKS:
-            raise UsageError(f"rank {rank}: 0 to {_MOST_RANKS - 1}")
+        if rank is not None and not 0 <= rank < MOST_RANKS:
+            raise UsageError(f"rank {rank}: 0 to {MOST_RANKS - 1}")
         self.active = False
         self.auto: Any = None
         """What makes phases by itself and has to pause while the user names them (``snapviz.record.auto``)."""

@@ -7,12 +7,12 @@ root until something registers it as its child. Everything is held weakly: to wa
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from snapviz.record.frameworks.patching import wrap
 from snapviz.record.sharded import is_thunder
 
 __all__ = ["Watched"]
@@ -42,7 +42,7 @@ class Watched:
         else:
             return False
         if name is not None:
-            self._labels[id(thing)] = (weakref.ref(thing), name)
+            self._call(thing, name)
         return True
 
     def look_around(self) -> None:
@@ -64,13 +64,20 @@ class Watched:
     def install(self) -> None:
         """Begins to see modules and optimizers being made."""
         from torch.nn.modules import module
+        from torch.optim import Optimizer
 
         handles = (
             module.register_module_parameter_registration_hook(lambda parent, *_: self._seen(parent)),
             module.register_module_module_registration_hook(lambda parent, _, child: self._adopted(parent, child)),
         )
         self._undo += [handle.remove for handle in handles]
-        self._undo.append(_see_optimizers(self))
+        self._undo.append(wrap(Optimizer, "__init__", self._made))
+
+    @contextlib.contextmanager
+    def _made(self, optimizer: Any, *_: Any, **__: Any) -> Iterator[None]:
+        """Around an optimizer's constructor."""
+        yield
+        self._optimizers.add(optimizer)
 
     def remove(self) -> None:
         """Takes every hook away."""
@@ -92,12 +99,15 @@ class Watched:
             if label is None:
                 label = _free_label(_class_name(thing), taken)
                 taken.add(label)
-                self._labels[id(thing)] = (weakref.ref(thing), label)
+                self._call(thing, label)
             yield label, thing
 
     def _label(self, thing: Any) -> str | None:
         ref, label = self._labels.get(id(thing), (None, None))
         return label if ref is not None and ref() is thing else None
+
+    def _call(self, thing: Any, label: str) -> None:
+        self._labels[id(thing)] = (weakref.ref(thing), label)
 
     def _supersede(self, parent: Any, child: Any) -> None:
         """Each transform of thunder makes a ThunderModule anew, of the same module: only the last one runs."""
@@ -106,7 +116,7 @@ class Watched:
         for older in self._modules.alive():
             if older is not parent and is_thunder(older) and older._modules.get("_model") is child:
                 if (label := self._label(older)) is not None:
-                    self._labels[id(parent)] = (weakref.ref(parent), label)
+                    self._call(parent, label)
                 self._modules.drop(older)
                 self._children.add(older)
 
@@ -124,7 +134,7 @@ class Watched:
         self._supersede(parent, child)
         # what wraps a root is called what that was: its names are to be the same
         if (label := self._label(child)) is not None and child in self._modules and self._label(parent) is None:
-            self._labels[id(parent)] = (weakref.ref(parent), label)
+            self._call(parent, label)
         self._modules.drop(child)
         self._children.add(child)
         self._seen(parent)
@@ -169,27 +179,3 @@ def _free_label(name: str, taken: set[str]) -> str:
     while (label := name if number == 1 else f"{name}#{number}") in taken:
         number += 1
     return label
-
-
-def _see_optimizers(watched: Watched) -> Callable[[], None]:
-    """Watches each optimizer once its constructor begins; undone by what is returned."""
-    from torch.optim import Optimizer
-
-    original = Optimizer.__init__
-    on = True
-
-    @functools.wraps(original)
-    def seen(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        if on:
-            watched._optimizers.add(self)
-
-    Optimizer.__init__ = seen
-
-    def undo() -> None:
-        nonlocal on
-        on = False  # where something else was put over it, it stays and does nothing
-        if Optimizer.__init__ is seen:
-            Optimizer.__init__ = original
-
-    return undo

@@ -15,11 +15,10 @@ from typing import IO, Any
 import zstandard
 
 from snapviz.errors import RecordError
-from snapviz.schema import RankRecord, RunManifest
+from snapviz.schema import MANIFEST, RankRecord, RunManifest
 
-__all__ = ["MANIFEST", "RunDirectory"]
+__all__ = ["RunDirectory"]
 
-MANIFEST = "run.json"
 _LEVEL = 3
 """zstandard's own default: a snapshot shrinks some 30-fold in about the time it takes to pickle it."""
 _RANK_FILE = re.compile(r"rank(\d+)\.(?:json|pickle|pkl)(?:\.(?:gz|xz|zst))?")

@@ -8,6 +8,7 @@ integers, in bytes, and end in ``_bytes``; times are integers, µs since the Uni
 from __future__ import annotations
 
 from snapviz.schema.base import (
+    MOST_RANKS,
     Model,
 )
 from snapviz.schema.beside import (
@@ -43,8 +44,12 @@ from snapviz.schema.info import (
     RankInfo,
 )
 from snapviz.schema.run import (
+    MANIFEST,
     RANK_VERSION,
     RUN_VERSION,
+    SHARD,
+    TRAIN,
+    UNEXPLAINED,
     Boundary,
     GitState,
     HistoryRecord,
@@ -55,6 +60,7 @@ from snapviz.schema.run import (
     RunManifest,
     TorchCounters,
     is_place,
+    is_training,
     read_manifest,
     read_rank_record,
 )
@@ -67,8 +73,13 @@ from snapviz.schema.trust import (
 __all__ = [
     "DIFF_VERSION",
     "INFO_VERSION",
+    "MANIFEST",
+    "MOST_RANKS",
     "RANK_VERSION",
     "RUN_VERSION",
+    "SHARD",
+    "TRAIN",
+    "UNEXPLAINED",
     "Benchmark",
     "BenchmarkSide",
     "Boundary",
@@ -107,6 +118,7 @@ __all__ = [
     "Unchanged",
     "Without",
     "is_place",
+    "is_training",
     "read_manifest",
     "read_rank_record",
 ]

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 __all__ = [
+    "MOST_RANKS",
     "Address",
     "Bytes",
     "Count",
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 _LARGEST = 1 << 62
+MOST_RANKS = 1 << 18
+"""Ranks that a job can have."""
 _PARTS = 32
 _METRIC = 1e100
 
@@ -36,9 +39,9 @@ Count = Annotated[int, Field(ge=1, lt=1 << 64)]
 """How many, at least one: what an unsigned word of 64 bits holds, as torch takes it."""
 Tally = Annotated[int, Field(ge=0, le=_LARGEST)]
 """How often something happened; 0 is known to be none."""
-RankNumber = Annotated[int, Field(ge=0, lt=1 << 18)]
+RankNumber = Annotated[int, Field(ge=0, lt=MOST_RANKS)]
 """A rank's number."""
-WorldSize = Annotated[int, Field(ge=1, le=1 << 18)]
+WorldSize = Annotated[int, Field(ge=1, le=MOST_RANKS)]
 """Ranks of a job. Bounded, since every one that has no file is a line of the report."""
 
 

@@ -26,8 +26,12 @@ from snapviz.schema.base import (
 )
 
 __all__ = [
+    "MANIFEST",
     "RANK_VERSION",
     "RUN_VERSION",
+    "SHARD",
+    "TRAIN",
+    "UNEXPLAINED",
     "Boundary",
     "GitState",
     "HistoryRecord",
@@ -38,12 +42,30 @@ __all__ = [
     "RunManifest",
     "TorchCounters",
     "is_place",
+    "is_training",
     "read_manifest",
     "read_rank_record",
 ]
 
 RUN_VERSION = 1
 RANK_VERSION = 1
+
+MANIFEST = "run.json"
+"""The file of a run directory that holds the manifest."""
+
+SHARD = "shard"
+"""The last part of the names of phases whose end is the end of the original parameters."""
+
+TRAIN = "train"
+"""The first part of the names of phases that train."""
+
+UNEXPLAINED = "unexplained"
+"""Kind of a holder that the recorder counted and did not find."""
+
+
+def is_training(phase: str) -> bool:
+    """Whether a phase's name says that it trains: ``train``, ``train/step3``."""
+    return phase.partition("/")[0] == TRAIN
 
 
 class GitState(Model):

@@ -160,7 +160,8 @@ def test_a_record_that_reaches_further_back_than_the_ring() -> None:
     trace.tick()
     trace.alloc(30, frame("new"))
     phases = [("materialize", 0, made), ("shard", made, trace.now), ("train/step0", trace.now + 1, trace.now + 2)]
-    names = [(made, [("parameter", "w", old, 20 * MIB)]), (trace.now, [("shard", "v", old, 20 * MIB)])]
+    nothing = (made - 1, [])  # a boundary at which nothing was named is no set of names
+    names = [nothing, (made, [("parameter", "w", old, 20 * MIB)]), (trace.now, [("shard", "v", old, 20 * MIB)])]
     facts = facts_of(trace, record(phases, names))
     assert facts.phases.names == ("shard", "train/step0")
     assert "phase materialize lies before the first event that is left: it is not shown" in facts.notes

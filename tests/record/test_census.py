@@ -415,8 +415,11 @@ def test_a_tensor_without_a_storage_loses_only_itself(watched: Watched) -> None:
     class Odd(torch.Tensor):
         placements = None
 
-    net["plain"].register_buffer("odd", torch.ones(1).as_subclass(Odd))
+    net["plain"].register_parameter("odd", torch.nn.Parameter(torch.ones(1).as_subclass(Odd)))
     assert "plain.weight" in names(taker.take(), "parameter")
+    # what could not be read may be in use: nothing is to be called dangling for want of its name
+    assert taker.lost
+    assert not taker.complete
 
 
 def test_other_devices_and_meta_and_fake_tensors_are_left_out(watched: Watched) -> None:

@@ -556,8 +556,9 @@ def test_what_is_no_phases_name_is_told_at_once(tmp_path: Path, name: str) -> No
 
 
 def test_a_phase_without_a_recorder_is_nothing() -> None:
+    assert snapviz.phase("train") is snapviz.phase("not/a//name"), "made once: it is to cost nothing"
     with snapviz.phase("train"), snapviz.phase("not/a//name"):
-        pass
+        assert active() is None
 
 
 def test_a_forked_process_has_no_recorder(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from snapviz.record.holders.frames import read_frames
 from snapviz.record.holders.graph import walk_graphs
 from snapviz.record.holders.index import Index, Reader, build_index
 from snapviz.record.holders.paths import Path, Paths
+from snapviz.schema import UNEXPLAINED
 
 __all__ = ["Found", "Holder", "Target", "find_holders"]
 
@@ -138,7 +139,7 @@ class _Search:
             yield Holder(target.name, path.text, path.kind)
         rest = self._unexplained(target.address, bool(found))
         if rest is not None:
-            yield Holder(target.name, rest, "unexplained")
+            yield Holder(target.name, rest, UNEXPLAINED)
 
     def _all_paths(self, address: int) -> Iterator[Path]:
         for one in self._index.groups.get(address, ()):
