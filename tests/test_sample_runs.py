@@ -26,7 +26,7 @@ def sample(name: str) -> Run:
 
 
 def test_there_are_all_of_them() -> None:
-    assert len(RUNS) == 25
+    assert len(RUNS) == 29
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -53,6 +53,8 @@ def test_no_run_is_larger_than_a_megabyte(name: str) -> None:
         (ACCELERATE.format(2), 98, 2_431_031_296),
         ("litgpt_eager_8/pr", 227, 13_476_831_232),
         ("litgpt_thunder_8/pr", 17, 1_333_829_632),
+        ("litgpt_eager_2/pr", 59, 3_762_429_952),
+        ("litgpt_thunder_2/pr", 17, 1_333_829_632),
         ("fsdp2_before_notfixed", 75, 343_967_744),
     ],
 )
