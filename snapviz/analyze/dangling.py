@@ -22,7 +22,7 @@ from snapviz.analyze.phases import phase_of
 from snapviz.replay.model import START
 from snapviz.schema import SHARD, UNEXPLAINED, NameRecord, is_place
 
-__all__ = ["curve_without", "find_dangling"]
+__all__ = ["find_dangling"]
 
 Int64 = npt.NDArray[np.int64]
 
@@ -275,18 +275,3 @@ def _gone_in(facts: Facts, freed: int, should_go_in: str) -> str | None:
     phase = phase_of(facts.phases, freed) or OUTSIDE
     # two phases may bear one name
     return f"a later {phase}" if phase == should_go_in else phase
-
-
-def curve_without(facts: Facts) -> tuple[int, Int64]:
-    """Allocated bytes at the start, and [E] after each event, had nothing dangled.
-
-    Every dangling allocation is taken out from the event after its release was due until it went.
-    """
-    table = facts.replay.allocations
-    curve = facts.replay.allocated_bytes
-    change = np.zeros(len(curve) + 1, np.int64)
-    for one in facts.dangling:
-        change[one.since_event + 1] -= one.block_bytes
-        change[min(int(table.free_requested_event[one.allocation]), len(curve))] += one.block_bytes
-    start = int(facts.replay.start.allocated_bytes)
-    return start, curve + np.cumsum(change[:-1])

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import JsonValue
 
-from snapviz.analyze.dangling import curve_without
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.run import Run
+from snapviz.analyze.select import curve_without
 from snapviz.schema import BrokenRank, Dangling, MeasureBytes, RunSummary, Suspect, Without
 from snapviz.schema.base import comparable
 
@@ -86,7 +86,7 @@ def without_dangling(facts: Facts, phases: npt.NDArray[np.int64] | None, peak_by
     """The allocated peak of these phases (none: of all) had nothing dangled; none where nothing does."""
     if not facts.dangling:
         return None
-    start, curve = curve_without(facts)
+    start, curve = curve_without(facts, facts.dangling_since)
     windows = [(0, len(curve))]
     if phases is not None:
         windows = [(int(facts.phases.first[i]), int(facts.phases.stop[i])) for i in phases]

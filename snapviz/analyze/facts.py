@@ -29,6 +29,7 @@ __all__ = [
     "MEASURES",
     "OUTSIDE",
     "RECORDED",
+    "ROOT",
     "DanglingParameter",
     "Facts",
     "Pass",
@@ -55,8 +56,11 @@ CATEGORIES = (
     "communication",
     "temporary",
     "buffer",
+    "workspace",
+    "graph pool",
 )
-"""What an allocation is for, by code. ``parameter`` is a whole one: before sharding, or never sharded."""
+"""What an allocation is for, by code. ``parameter`` is a whole one: before sharding, or never sharded;
+``workspace`` is a library's own (cuBLAS), ``graph pool`` what a CUDA graph keeps for its replays."""
 
 RECORDED, ANNOTATED, INFERRED = 0, 1, 2
 EVIDENCE: tuple[Literal["recorded", "annotated", "inferred"], ...] = ("recorded", "annotated", "inferred")
@@ -66,6 +70,9 @@ BEFORE = "before the recording"
 """Birth phase of an allocation that is older than the first event."""
 OUTSIDE = "outside phases"
 """Birth phase of an allocation that was made between phases, before the first or after the last."""
+
+ROOT = "(root)"
+"""Module path of a whole model, whose own path is empty."""
 
 _INNERMOST, _OUTERMOST = 150, 50
 """Frames of a stack that are shown: a recursion can have made it as long as the file."""
@@ -147,6 +154,9 @@ class Facts:
     category: Int8  # [A] index into CATEGORIES
     evidence: Int8  # [A] index into EVIDENCE
     stack_category: Int8  # [A] what the stack alone says, for comparing with a rank without a record
+    module: Int32  # [A] index into modules: the module that was running, or that has what the owner names
+    modules: tuple[str, ...]  # "" first: not known; ROOT is the whole model
+    recomputed: Bool  # [A] made by a forward that ran again in backward
     recorded_shapes: dict[int, tuple[str | None, tuple[int, ...] | None]] = field(default_factory=dict)
     dangling_since: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))  # [A] event, E where never
     dangling: tuple[DanglingParameter, ...] = ()
@@ -202,6 +212,9 @@ def start_facts(
         category=np.zeros(count, np.int8),
         evidence=np.full(count, INFERRED, np.int8),
         stack_category=np.zeros(count, np.int8),
+        module=np.zeros(count, np.int32),
+        modules=("",),
+        recomputed=np.zeros(count, bool),
         dangling_since=np.full(count, len(replay.time_us), np.int64),
         notes=tuple(replay.notes),
     )

@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs ``snapviz diff``; 2 where a rank is broken or nothing could be compared, else 0."""
     options.check_output(args)
+    from snapviz.analyze.moments import DEFAULT_POINTS, parse_at
     from snapviz.analyze.run import load_run
-    from snapviz.compare.align import DEFAULT_POINTS, parse_at
     from snapviz.compare.diff import diff
     from snapviz.report.difftext import diff_lines
 

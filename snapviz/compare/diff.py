@@ -9,13 +9,14 @@ from pydantic import JsonValue
 
 from snapviz.analyze.describe import allocator_settings, broken_ranks, known, summary_of
 from snapviz.analyze.facts import CATEGORIES
+from snapviz.analyze.moments import DEFAULT_POINTS, At, parse_at
 from snapviz.analyze.run import AnyPath, RankFailure, Run, load_run
-from snapviz.compare.align import DEFAULT_POINTS, At, align_ranks, parse_at
+from snapviz.analyze.stretches import Stretch
+from snapviz.compare.align import align_ranks
 from snapviz.compare.benchmark import benchmark_of
 from snapviz.compare.notes import caveats_of, notes_of
 from snapviz.compare.outside import outside_of
 from snapviz.compare.rank import RankDiff
-from snapviz.compare.stretches import Stretch
 from snapviz.compare.verdict import Besides, told_apart, verdict
 from snapviz.errors import RunError, UsageError
 from snapviz.schema import DIFF_VERSION, BrokenRank, DiffReport, EnvironmentChange, PhaseDelta, Point

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from snapviz.analyze.dangling import curve_without
 from snapviz.analyze.describe import measures
 from snapviz.analyze.facts import MEASURES, Facts
+from snapviz.analyze.moments import At
 from snapviz.analyze.phases import end_of_run
-from snapviz.compare.align import At
-from snapviz.compare.stretches import Stretch, Stretches
+from snapviz.analyze.select import curve_without
+from snapviz.analyze.stretches import Stretch, Stretches
 from snapviz.schema import FindingReport, MeasureBytes, MeasureDelta, Moment, RankTrust, Trust, Without
 
 __all__ = [
@@ -101,7 +101,7 @@ def without(facts: Facts, stretches: Stretches, at: At, when: Moment | None) -> 
     """The peak of a point had nothing dangled; none at ends, without the point, and where nothing dangles."""
     if not at.peak or when is None or not facts.dangling:
         return None
-    start, curve = curve_without(facts)
+    start, curve = curve_without(facts, facts.dangling_since)
     windows = [(0, len(curve))]
     if at.phase is not None:
         windows = [(one.first, one.stop) for one in stretches.named(at.phase)]

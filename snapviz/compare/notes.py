@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from snapviz.analyze.describe import fake_group_of
 from snapviz.analyze.facts import Facts
+from snapviz.analyze.moments import At
 from snapviz.analyze.run import Run
 from snapviz.analyze.trust import find_trust
-from snapviz.compare.align import At, Ranks
+from snapviz.compare.align import Ranks
 from snapviz.compare.outside import want_of_memory
 from snapviz.compare.rank import RankDiff
 

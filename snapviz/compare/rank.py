@@ -7,7 +7,8 @@ from typing import Literal
 
 from snapviz.analyze.describe import dangling_of, suspects_of
 from snapviz.analyze.facts import Facts
-from snapviz.compare.align import At, moment
+from snapviz.analyze.moments import At, moment
+from snapviz.analyze.stretches import Stretch, Stretches
 from snapviz.compare.figures import (
     allocated_at,
     end_of,
@@ -22,7 +23,6 @@ from snapviz.compare.figures import (
 from snapviz.compare.owners import normal_owner
 from snapviz.compare.rows import basis_of, group_rows, has_names
 from snapviz.compare.stacks import JointStacks
-from snapviz.compare.stretches import Stretch, Stretches
 from snapviz.compare.training import before_training
 from snapviz.schema import Dangling, Moment, PhaseDelta, RankDelta, RankPoint, Suspect, Unchanged
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from snapviz.analyze.dangling import curve_without
 from snapviz.analyze.describe import dangling_of
 from snapviz.analyze.facts import CATEGORIES, Facts, event_at
 from snapviz.analyze.info import info
 from snapviz.analyze.passes import analyze
+from snapviz.analyze.select import curve_without
 from snapviz.report.infotext import info_lines
 from snapviz.schema import RankRecord
 from tests.analyze.builders import MIB, Trace, frame, record, run_of
@@ -174,7 +174,7 @@ def test_nothing_is_called_dangling_where_nothing_is_sharded_or_known() -> None:
 
 def test_the_curve_without_it_is_exact() -> None:
     facts = Job("late").facts()
-    start, curve = curve_without(facts)
+    start, curve = curve_without(facts, facts.dangling_since)
     in_time = Job("in time").facts()
     # both jobs end alike, and the late one peaks as the other does once what dangles is taken out
     assert start == 0
