@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.frames import FrameNames
+from snapviz.analyze.rules import Rule, built_in_rules
 from snapviz.replay.model import MEASURES, Replay
 from snapviz.schema import HistoryRecord, RankRecord
 from snapviz.snapshot.columns import Columns
@@ -143,6 +144,7 @@ class Facts:
     record: RankRecord | None
     world_size: int | None
     frames: FrameNames
+    rules: tuple[Rule, ...]  # M: what stacks are read by
 
     truncated: bool  # the events do not begin at the first allocation
     exact: bool  # from the first event on: nothing is estimated, assumed or contradicted
@@ -153,8 +155,9 @@ class Facts:
     owners: tuple[str, ...]  # "" first: not known
     category: Int8  # [A] index into CATEGORIES
     evidence: Int8  # [A] index into EVIDENCE
-    stack_category: Int8  # [A] what the stack alone says, for comparing with a rank without a record
+    stack_category: Int8  # [A] what the stack alone says: neither names nor what came before and after it
     module: Int32  # [A] index into modules: the module that was running, or that has what the owner names
+    rule: Int32  # [A] index into rules of what decides its category where nobody names it; M where none does
     modules: tuple[str, ...]  # "" first: not known; ROOT is the whole model
     recomputed: Bool  # [A] made by a forward that ran again in backward
     recorded_shapes: dict[int, tuple[str | None, tuple[int, ...] | None]] = field(default_factory=dict)
@@ -188,7 +191,12 @@ Pass = Callable[[Facts], Facts]
 
 
 def start_facts(
-    rank: int, columns: Columns, replay: Replay, record: RankRecord | None = None, world_size: int | None = None
+    rank: int,
+    columns: Columns,
+    replay: Replay,
+    record: RankRecord | None = None,
+    world_size: int | None = None,
+    rules: tuple[Rule, ...] | None = None,
 ) -> Facts:
     """Facts before any pass has run: nothing known of any of the A allocations."""
     count = len(replay.allocations.address)
@@ -202,6 +210,7 @@ def start_facts(
         record=record,
         world_size=world_size or (record.world_size if record is not None else None),
         frames=FrameNames(columns),
+        rules=(known := built_in_rules() if rules is None else rules),
         truncated=is_truncated(replay, record.history if record is not None else None),
         exact=replay.exact,
         phases=Phases("none", (), nothing, nothing, nothing, nothing, none, none, none, no, no, no, none > 0),
@@ -213,6 +222,7 @@ def start_facts(
         evidence=np.full(count, INFERRED, np.int8),
         stack_category=np.zeros(count, np.int8),
         module=np.zeros(count, np.int32),
+        rule=np.full(count, len(known), np.int32),
         modules=("",),
         recomputed=np.zeros(count, bool),
         dangling_since=np.full(count, len(replay.time_us), np.int64),

@@ -17,9 +17,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from snapviz.analyze.categories import CONSTRUCTOR, RULES, stack_rules
+from snapviz.analyze.categories import rule_of_stack
 from snapviz.analyze.facts import CATEGORIES, RECORDED, Facts, Suspicion
 from snapviz.analyze.names import known_boundaries, lying_in
+from snapviz.analyze.rules import index_of
 
 __all__ = ["SMALLEST_BYTES", "find_suspects"]
 
@@ -77,8 +78,8 @@ def _look_like_parameters(facts: Facts) -> npt.NDArray[np.bool_]:
 
     Those that a record calls parameters are in use; what it only finds in an optimizer may be stale.
     """
-    made_by = np.append(stack_rules(facts), len(RULES))[facts.replay.allocations.stack]
-    unknown = (facts.category == CATEGORIES.index("unknown")) & (made_by == CONSTRUCTOR)
+    constructor = rule_of_stack(facts) == index_of(facts.rules, "constructor")
+    unknown = (facts.category == CATEGORIES.index("unknown")) & constructor
     looks: npt.NDArray[np.bool_] = (facts.category == CATEGORIES.index("parameter")) | unknown
     if facts.replay.has_times:
         for boundary in known_boundaries(facts):
@@ -129,14 +130,14 @@ def _count_of(wanted: Int64, among: Int64) -> Int64:
 
 def _group(facts: Facts, suspects: Int64, later: Int64, ways: int, why_before: str) -> list[Suspicion]:
     table = facts.replay.allocations
-    decided = stack_rules(facts)
+    decided = rule_of_stack(facts)
     counts = Counter(table.requested_bytes[later].tolist())
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index in suspects.tolist():
         groups[int(table.stack[index]), int(table.requested_bytes[index])].append(index)
     found = []
-    for (stack, size), members in groups.items():
-        rule = RULES[int(decided[stack])].why
+    for (_, size), members in groups.items():
+        rule = facts.rules[int(decided[members[0]])].why
         evidence = (
             why_before,
             "live at the end",

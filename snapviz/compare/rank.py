@@ -8,6 +8,7 @@ from typing import Literal
 from snapviz.analyze.describe import dangling_of, suspects_of
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.moments import At, moment
+from snapviz.analyze.owners import normal_owner
 from snapviz.analyze.stretches import Stretch, Stretches
 from snapviz.compare.figures import (
     allocated_at,
@@ -20,7 +21,6 @@ from snapviz.compare.figures import (
     trust_of,
     without,
 )
-from snapviz.compare.owners import normal_owner
 from snapviz.compare.rows import basis_of, group_rows, has_names
 from snapviz.compare.stacks import JointStacks
 from snapviz.compare.training import before_training

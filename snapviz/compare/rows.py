@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from snapviz.analyze.facts import BEFORE, CATEGORIES, EVIDENCE, INFERRED, RECORDED, Facts
 from snapviz.analyze.groups import group_keys, sums
+from snapviz.analyze.owners import normal_owner
 from snapviz.analyze.phases import fold
-from snapviz.compare.owners import normal_owner
 from snapviz.compare.stacks import NO_STACK, JointStacks
 from snapviz.schema import DiffRow, Unchanged
 
@@ -37,6 +37,7 @@ class Basis:
 
     names: bool  # names were placed on both, or on neither
     births: bool  # their phases come from the same kind of source
+    history: bool  # both begin at the first allocation: else what a guess owes to events the other may lack
     dangling: tuple[bool, bool]  # whether base, and head, can tell what dangles
 
 
@@ -55,6 +56,7 @@ def basis_of(base: Facts, head: Facts) -> Basis:
     return Basis(
         names=has_names(base) == has_names(head),
         births=base.phases.source == head.phases.source,
+        history=not (base.truncated or head.truncated),
         dangling=(base.dangling_known, head.dangling_known),
     )
 
@@ -153,8 +155,10 @@ def _side(
     stack = table.stack[live]
     key = np.zeros((len(live), 5), np.int64)
     if basis.names:
-        key[:, _OWNER] = owners.of(facts.owners, facts.owner[live], normal_owner)
-        key[:, _CATEGORY] = facts.category[live]
+        by_history = _owes_to_history(facts, live, basis)
+        owner = np.where(by_history, 0, facts.owner[live]).astype(np.int32)
+        key[:, _OWNER] = owners.of(facts.owners, owner, normal_owner)
+        key[:, _CATEGORY] = np.where(by_history, facts.stack_category[live], facts.category[live])
         key[:, _DANGLING] = facts.dangling_since[live] <= event
     else:
         key[:, _CATEGORY] = facts.stack_category[live]
@@ -164,6 +168,12 @@ def _side(
     # what a record names is the same thing wherever it was made: only the unnamed are told by their stack
     key[:, _STACK] = np.where(evidence == RECORDED, NO_STACK, stacks.ids(side, stack))
     return _Side(live, key, table.block_bytes[live], evidence, stack)
+
+
+def _owes_to_history(facts: Facts, live: Int64, basis: Basis) -> Bool:
+    """[n] categories that are guessed from events the other side may not have seen."""
+    guessed: Bool = (facts.evidence[live] == INFERRED) & (facts.category[live] != facts.stack_category[live])
+    return guessed & (not basis.history)
 
 
 def _order(row: DiffRow) -> tuple[object, ...]:

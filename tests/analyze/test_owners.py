@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from snapviz.analyze.categories import RULES
 from snapviz.analyze.facts import CATEGORIES, EVIDENCE, Facts
 from snapviz.analyze.names import joint_name
 from snapviz.analyze.passes import analyze
@@ -61,12 +60,6 @@ def test_categories_come_from_stacks(category: str, stack: list[tuple[str, str]]
     trace = Trace()
     trace.alloc(20, *(frame(name, file) for name, file in stack))
     assert told(facts_of(trace)) == [("", category, "inferred")]
-
-
-def test_every_rule_names_a_category_and_says_why() -> None:
-    assert {rule.category for rule in RULES} <= set(CATEGORIES)
-    assert all(rule.why for rule in RULES)
-    assert len(RULES) < 63  # a bit each, in an int64
 
 
 def test_a_name_belongs_to_what_was_live_there_then() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from snapviz.analyze.owners import normal_owner
 from snapviz.compare.diff import diff
-from snapviz.compare.owners import normal_owner
 from tests.analyze.builders import frame
 from tests.compare.recorded import sharded
 

@@ -1,0 +1,249 @@
+"""What a stack alone cannot tell: rules that look at the lines of a function, at lifetimes, sizes and threads.
+
+Legend: A allocations, E events, S stacks. ``rule`` is [A] the index of the rule that decides each allocation,
+``len(rules)`` where none does. Each step here has the signature ``(Facts, rule) -> rule``, is listed in ``STEPS``, and
+changes only what the rule of its id decided, or nothing did.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from snapviz.analyze.facts import Facts
+from snapviz.analyze.frames import is_python
+from snapviz.analyze.groups import group_keys
+from snapviz.analyze.rules import index_of
+from snapviz.snapshot.columns import ABSENT
+
+__all__ = ["STEPS", "WORKSPACE_BYTES", "Step", "by_history", "refine"]
+
+Bool = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
+
+Step = Callable[[Facts, Int64], Int64]
+
+WORKSPACE_BYTES = (8_519_680, 33_554_432)
+"""What cuBLAS asks for by default, before compute capability 9.0 and from it on: ``parseChosenWorkspaceSize`` in
+aten/src/ATen/cuda/CublasHandlePool.cpp, torch 2.4 to 2.11."""
+
+
+def refine(facts: Facts, rule: Int64) -> Int64:
+    """[A] the rules after every step."""
+    for step in STEPS:
+        rule = step(facts, rule)
+    return rule
+
+
+def by_history(facts: Facts, rule: Int64) -> Bool:
+    """[A] whether a rule decides each that needs to have seen more than a stack: a recording that begins later may not
+    have."""
+    codes = np.array([one.id in _HISTORIES for one in facts.rules] + [False])
+    found: Bool = codes[rule]
+    return found
+
+
+_HISTORIES = ("workspace", "engine", "optimizer-state", "fsdp2-moved-buffers", "graph-pool")
+
+
+# ------------------------------------------------------------------ by the line of a function
+
+
+def _fsdp2_reduced(facts: Facts, rule: Int64) -> Int64:
+    """What FSDP2 reduces gradients into, told from what it reduces.
+
+    ``foreach_reduce`` makes both, by one function: the output in the last line that allocates, since it needs the
+    input's size. It lives on as the gradients of the shards, or is cast to their dtype. By lines and not by
+    lifetimes, so that one stack is one category; where the recording holds only one of the two lines, nothing is
+    told apart.
+    """
+    lines: dict[str, dict[int, int]] = {"allocate": {}, "foreach_reduce": {}, _CAST: {}}
+    for stack in _stacks_of(facts, rule, "fsdp2-reduces"):
+        inner, line = _line_in(facts, stack, "foreach_reduce")
+        if inner in lines:
+            lines[inner][stack] = line
+    # older versions have no allocate: the function calls torch itself
+    made = lines["allocate"] or lines["foreach_reduce"]
+    last = max(made.values(), default=0)
+    output = [stack for stack, line in made.items() if line == last and min(made.values()) < last]
+    return _give(facts, rule, [*output, *lines[_CAST]], "fsdp2-reduced")
+
+
+_CAST = "_to_dtype_if_needed"
+
+
+def _fsdp1_padded(facts: Facts, rule: Int64) -> Int64:
+    """What FSDP1 pads to reduce it: its function makes the output last, and the input only where it has to pad."""
+    found = {s: _line_in(facts, s, "_get_reduce_scatter_tensors")[1] for s in _stacks_of(facts, rule, "fsdp1-reduced")}
+    last = max(found.values(), default=0)
+    return _give(facts, rule, [stack for stack, line in found.items() if line < last], "fsdp1-padded")
+
+
+def _moved_buffers(facts: Facts, rule: Int64) -> Int64:
+    """Buffers that a module moves: ``Module._apply`` moves parameters, then their gradients, then buffers.
+
+    Of two lines the later moves buffers, unless it moves just what the first did: then those are gradients, which
+    are as large. Of three lines the last moves buffers.
+    """
+    lines: dict[int, list[int]] = defaultdict(list)
+    for stack in _stacks_of(facts, rule, "moves"):
+        lines[_line_in(facts, stack, "_apply")[1]].append(stack)
+    if len(lines) < 2:
+        return rule
+    first, last = lines[min(lines)], lines[max(lines)]
+    if len(lines) == 2 and _sizes(facts, first) == _sizes(facts, last):
+        return rule
+    return _give(facts, rule, last, "moved-buffers")
+
+
+def _sizes(facts: Facts, stacks: list[int]) -> Counter[int]:
+    table = facts.replay.allocations
+    return Counter(table.requested_bytes[np.isin(table.stack, stacks)].tolist())
+
+
+def _stacks_of(facts: Facts, rule: Int64, wanted: str) -> list[int]:
+    """The stacks of allocations that a rule decides."""
+    stack = facts.replay.allocations.stack[rule == index_of(facts.rules, wanted)]
+    return [one for one in np.unique(stack).tolist() if one != ABSENT]
+
+
+def _line_in(facts: Facts, stack: int, function: str) -> tuple[str, int]:
+    """What a function calls in Python, itself where nothing, and its line: of the innermost call of it."""
+    columns, inner = facts.columns, function
+    for frame in columns.stacks.of(stack).tolist():
+        file, name = facts.frames.names[int(facts.frames.of_frame[frame])]
+        if name == function:
+            return inner, int(columns.frames.line[frame])
+        inner = name if is_python(file) and name != "__torch_function__" else inner
+    return inner, 0
+
+
+def _give(facts: Facts, rule: Int64, stacks: list[int], to: str) -> Int64:
+    """The same with all allocations of some stacks given to a rule."""
+    if not stacks:
+        return rule
+    return np.where(np.isin(facts.replay.allocations.stack, stacks), index_of(facts.rules, to), rule)
+
+
+# ------------------------------------------------------------------ by order and lifetime
+
+
+def _fsdp2_moved_buffers(facts: Facts, rule: Int64) -> Int64:
+    """Buffers among what FSDP2 moves to the device: it moves all parameters of a call and then all buffers, in one
+    line, and then makes a shard of each parameter, which is never larger than what it is cut from."""
+    moves, makes = index_of(facts.rules, "fsdp2-moves"), index_of(facts.rules, "fsdp2-shards")
+    members = np.flatnonzero((rule == moves) | (rule == makes))
+    moved, requested = rule[members] == moves, facts.replay.allocations.requested_bytes
+    out = rule.copy()
+    # runs of equal kind: what one call moved, and the shards it then made
+    edges = np.flatnonzero(np.diff(moved.astype(np.int8))) + 1
+    runs = np.split(members, edges) if len(members) else []
+    # a call that moves buffers alone makes no shard; the very last may not have come to it
+    runs += [members[:0]] if len(members) and members[-1] + 1 < len(rule) else []
+    for run, shards in pairwise(runs):
+        if rule[run[0]] == moves:
+            both = min(len(run), len(shards))
+            cut = requested[shards[:both]] <= requested[run[:both]]
+            # argmin: the first that is not cut from what was moved
+            params = both if cut.all() else int(np.argmin(cut))
+            out[run[params:]] = index_of(facts.rules, "fsdp2-moved-buffers")
+    return out
+
+
+def _optimizer_state(facts: Facts, rule: Int64) -> Int64:
+    """What an optimizer's step makes and the next forward still finds: its state, whatever the optimizer is called."""
+    made = np.flatnonzero(rule == index_of(facts.rules, "optimizer"))
+    if len(made) == 0:
+        return rule
+    table = facts.replay.allocations
+    forwards = np.sort(table.alloc_event[_is(facts, rule, "activation")])
+    if len(forwards) == 0:
+        return rule
+    place = np.searchsorted(forwards, table.alloc_event[made], side="right")
+    following = np.append(forwards, np.iinfo(np.int64).max)[place]
+    out = rule.copy()
+    out[made[table.free_requested_event[made] > following]] = index_of(facts.rules, "optimizer-state")
+    return out
+
+
+def _engine(facts: Facts, rule: Int64) -> Int64:
+    """What autograd's own thread makes: no Python frame, in a recording that has them, once a forward has begun."""
+    table = facts.replay.allocations
+    has = _has_frames(facts)
+    seen = table.alloc_event >= 0
+    forward = _is(facts, rule, "activation")
+    if not forward.any() or 2 * int(has[seen].sum()) < int(seen.sum()) * _SHARE:
+        return rule
+    first = int(table.alloc_event[forward].min())
+    engine = (rule == len(facts.rules)) & ~has & (table.alloc_event > first)
+    return np.where(engine, index_of(facts.rules, "engine"), rule)
+
+
+_SHARE = 0.2
+"""Twice the least share of allocations with Python frames, for a recording to count as one that takes them: backward
+of a large step makes more without than forward makes with."""
+
+
+def _workspace(facts: Facts, rule: Int64) -> Int64:
+    """cuBLAS's workspaces: of its size, one for a thread and a stream, made in a call that makes its result too, and
+    never freed."""
+    table = facts.replay.allocations
+    stays = table.free_requested_event >= len(facts.replay)
+    fits = np.isin(table.requested_bytes, WORKSPACE_BYTES) & stays
+    if not fits.any():
+        return rule
+    has = _has_frames(facts)
+    group, count = group_keys([table.stack + 1, table.stream - table.stream.min(initial=0), table.pool + 1])
+    alone = np.bincount(group[fits], minlength=count)[group] == 1
+    # the same line makes its result in every step, of another size
+    others = np.bincount(group, minlength=count)[group] > 1
+    made = fits & alone & ((has & others) | (~has & (table.alloc_event >= 0)))
+    # older than the recording, only a size that nothing else has is enough
+    made |= fits & (table.alloc_event < 0) & (table.requested_bytes == WORKSPACE_BYTES[0])
+    code = index_of(facts.rules, "workspace")
+    weak = _is(facts, rule, "activation") | (rule == index_of(facts.rules, "engine")) | (rule == len(facts.rules))
+    return np.where(made & weak, code, rule)
+
+
+def _graph_pool(facts: Facts, rule: Int64) -> Int64:
+    """What nothing else is known of, in a private pool."""
+    pools = facts.columns.pools
+    private = np.append((pools != 0).any(axis=1), False) if len(pools) else np.zeros(1, bool)
+    inside = private[facts.replay.allocations.pool] & (rule == len(facts.rules))
+    return np.where(inside, index_of(facts.rules, "graph-pool"), rule)
+
+
+def _is(facts: Facts, rule: Int64, category: str) -> Bool:
+    """[A] what some rule of a category decides."""
+    codes = np.array([one.category == category for one in facts.rules] + [False])
+    found: Bool = codes[rule]
+    return found
+
+
+def _has_frames(facts: Facts) -> Bool:
+    """[A] whether a Python frame is in its stack."""
+    stacks, names = facts.columns.stacks, facts.frames
+    python = np.array([is_python(file) for file, _ in names.names], bool)
+    has = np.zeros(len(stacks) + 1, bool)
+    if len(stacks.frames):
+        filled = np.flatnonzero(np.diff(stacks.offsets))
+        has[filled] = np.logical_or.reduceat(python[names.of_frame][stacks.frames], stacks.offsets[filled])
+    # ABSENT is -1: the entry behind them all
+    found: Bool = has[facts.replay.allocations.stack]
+    return found
+
+
+STEPS: tuple[Step, ...] = (
+    _fsdp2_reduced,
+    _fsdp1_padded,
+    _moved_buffers,
+    _fsdp2_moved_buffers,
+    _optimizer_state,
+    _engine,
+    _workspace,
+    _graph_pool,
+)
