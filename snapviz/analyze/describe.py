@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.run import Run
-from snapviz.analyze.select import curve_without
+from snapviz.analyze.select import Remaining
 from snapviz.schema import BrokenRank, Dangling, MeasureBytes, RunSummary, Suspect, Without
 from snapviz.schema.base import comparable
 
@@ -86,13 +86,10 @@ def without_dangling(facts: Facts, phases: npt.NDArray[np.int64] | None, peak_by
     """The allocated peak of these phases (none: of all) had nothing dangled; none where nothing does."""
     if not facts.dangling:
         return None
-    start, curve = curve_without(facts, facts.dangling_since)
-    windows = [(0, len(curve))]
+    windows = [(0, len(facts.replay))]
     if phases is not None:
         windows = [(int(facts.phases.first[i]), int(facts.phases.stop[i])) for i in phases]
-    before = [start if first == 0 else int(curve[first - 1]) for first, _ in windows]
-    inside = [int(curve[first:stop].max(initial=0)) for first, stop in windows]
-    peak = max(before + inside)
+    peak = Remaining(facts, facts.dangling_since).peak(windows)
     return Without(peak_bytes=peak, saved_bytes=peak_bytes - peak)
 
 

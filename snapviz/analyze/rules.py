@@ -5,6 +5,7 @@ Legend: S stacks, L frames of all stacks, K distinct (file, function) pairs.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Sequence
@@ -77,7 +78,7 @@ def built_in_rules() -> tuple[Rule, ...]:
     return _parsed(BUILT_IN.read_text(encoding="utf-8"), BUILT_IN.name, CATEGORIES)
 
 
-def read_rules(path: str | Path) -> tuple[Rule, ...]:
+def read_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
     """A user's rules, tried before the built-in ones, which follow them.
 
     Raises ``UsageError`` with the file, the rule's number, and what is wrong with it.

@@ -18,6 +18,7 @@ import numpy as np
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.passes import analyze
 from snapviz.analyze.place import Place, label_of
+from snapviz.analyze.rules import Rule, read_rules
 from snapviz.errors import InputError, RunError, UsageError
 from snapviz.replay.snapshot import Snapshot
 from snapviz.schema import MANIFEST, RankRecord, RunManifest, read_manifest, read_rank_record
@@ -62,6 +63,7 @@ class Rank:
     record: RankRecord | None = None
     world_size: int | None = None
     notes: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] | None = None
     _facts: Facts | None = field(default=None, repr=False)
 
     @property
@@ -74,7 +76,7 @@ class Rank:
         if self._facts is None:
             try:
                 replay = self.snapshot.replay(self.device, progress)
-                facts = analyze(self.rank, self.columns, replay, self.record, self.world_size)
+                facts = analyze(self.rank, self.columns, replay, self.record, self.world_size, self.rules)
             except MemoryError:
                 raise RunError(f"{self.source}: rank {self.rank} needs more memory than there is") from None
             self._facts = facts.noting(*self.notes)
@@ -122,23 +124,33 @@ def load_run(
     progress: Callable[..., None] | None = None,
     *,
     loader: Loader | None = None,
+    rules: str | os.PathLike[str] | None = None,
 ) -> Run:
     """The run at a path: a run directory, a folder of snapshots, or one snapshot file.
 
+    ``rules`` is a file of your own rules of what stacks mean, as ``snapviz/analyze/rules.toml`` has them.
     Raises ``InputError`` where the path does not exist, is one unreadable file, or holds no snapshot;
-    ``UsageError`` for what is no path.
+    ``UsageError`` for what is no path, and for rules that are none.
     """
     place = Place(_path_text(path))
     load = loader or _default_loader(cache, progress)
+    known = read_rules(rules) if rules is not None else None
     try:
-        if not place.is_folder():
-            return _run_of_file(place, load)
-        names = place.names()
-        if MANIFEST in names or any(map(_RECORD_FILE.fullmatch, names)):
-            return _run_of_directory(place, names, load)
-        return _run_of_folder(place, names, load)
+        run = _run_at(place, load)
     except MemoryError:
         raise RunError(f"{place.label}: {_NO_MEMORY}") from None
+    for rank in run.ranks:
+        rank.rules = known
+    return run
+
+
+def _run_at(place: Place, load: Loader) -> Run:
+    if not place.is_folder():
+        return _run_of_file(place, load)
+    names = place.names()
+    if MANIFEST in names or any(map(_RECORD_FILE.fullmatch, names)):
+        return _run_of_directory(place, names, load)
+    return _run_of_folder(place, names, load)
 
 
 _NO_MEMORY = "reading it needs more memory than there is"

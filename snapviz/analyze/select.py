@@ -7,7 +7,7 @@ Legend: A allocations, E events.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from snapviz.analyze.facts import CATEGORIES, Facts
 from snapviz.errors import UsageError
 from snapviz.replay.model import START
 
-__all__ = ["FORMS", "Selector", "curve_without", "parse_selector"]
+__all__ = ["FORMS", "Remaining", "Selector", "curve_without", "parse_selector"]
 
 Bool = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
@@ -121,3 +121,21 @@ def curve_without(facts: Facts, since: Int64) -> tuple[int, Int64]:
     np.add.at(change, np.minimum(table.free_requested_event[gone], len(curve)), table.block_bytes[gone])
     start = int(facts.replay.start.allocated_bytes) - int(table.block_bytes[gone][at_start].sum())
     return start, curve + np.cumsum(change[:-1])
+
+
+class Remaining:
+    """Peaks without some allocations; ``since`` [A] as for ``curve_without``."""
+
+    def __init__(self, facts: Facts, since: Int64) -> None:
+        start, curve = curve_without(facts, since)
+        self._inside = np.append(start, curve)
+        # what is due at the end of one phase is gone where the next begins: torch resets a peak to what is held then
+        born = facts.replay.allocations.alloc_event
+        start, curve = curve_without(facts, np.maximum(since - 1, born - 1))
+        self._before = np.append(start, curve)
+
+    def peak(self, windows: Iterable[tuple[int, int]]) -> int:
+        """The highest in some windows (first event, one past the last), counting what is held just before each."""
+        # one place further: both begin with the start, which is just before the first event
+        found = [(int(self._before[a]), int(self._inside[a + 1 : b + 1].max(initial=0))) for a, b in windows]
+        return max(max(pair) for pair in found)

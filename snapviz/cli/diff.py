@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
     for point in points:
         parse_at(point)
     with Progress(args.quiet) as progress:
-        base = load_run(args.base, cache=not args.no_cache, progress=progress)
-        head = load_run(args.head, cache=not args.no_cache, progress=progress)
+        base = load_run(args.base, cache=not args.no_cache, progress=progress, rules=args.rules)
+        head = load_run(args.head, cache=not args.no_cache, progress=progress, rules=args.rules)
         report = diff(base, head, points, args.rank, progress)
     options.write_report(args, report, lambda width: diff_lines(report, width, args.top))
     return 2 if report.broken or not any(point.ranks for point in report.points) else 0

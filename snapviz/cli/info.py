@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     from snapviz.report.infotext import info_lines
 
     with Progress(args.quiet) as progress:
-        found = load_run(args.path, cache=not args.no_cache, progress=progress)
+        found = load_run(args.path, cache=not args.no_cache, progress=progress, rules=args.rules)
         report = info(found, args.rank, progress)
     options.write_report(args, report, lambda width: info_lines(report, width, args.top))
     return 2 if report.broken else 0

@@ -14,7 +14,7 @@ from snapviz.cli import output
 
 if TYPE_CHECKING:
     from snapviz.report.layout import Line
-    from snapviz.schema import DiffReport, InfoReport
+    from snapviz.schema import Model
 
 __all__ = [
     "add_output_arguments",
@@ -53,8 +53,11 @@ def _file(text: str) -> Path:
 
 
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
-    """--rank, --no-cache, --quiet."""
+    """--rank, --rules, --no-cache, --quiet."""
     parser.add_argument("--rank", type=whole_number, metavar="N", help="only this rank")
+    parser.add_argument(
+        "--rules", type=path_text, metavar="FILE", help="your own rules of what stacks mean (TOML), tried before ours"
+    )
     parser.add_argument("--no-cache", action="store_true", help="neither use nor fill the cache of decoded snapshots")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
 
@@ -76,7 +79,7 @@ def check_output(args: argparse.Namespace) -> None:
         pass
 
 
-def write_report(args: argparse.Namespace, report: DiffReport | InfoReport, lines: Callable[[int], list[Line]]) -> None:
+def write_report(args: argparse.Namespace, report: Model, lines: Callable[[int], list[Line]]) -> None:
     """Writes a report as --format and -o say. ``lines`` lays it out for a width in columns."""
     if args.output is not None:
         output.write_file(args.output, args.force, lambda stream: _write(args, report, lines, stream))
@@ -85,9 +88,7 @@ def write_report(args: argparse.Namespace, report: DiffReport | InfoReport, line
         _write(args, report, lines, stream)
 
 
-def _write(
-    args: argparse.Namespace, report: DiffReport | InfoReport, lines: Callable[[int], list[Line]], stream: IO[str]
-) -> None:
+def _write(args: argparse.Namespace, report: Model, lines: Callable[[int], list[Line]], stream: IO[str]) -> None:
     if args.format == "json":
         from snapviz.report.jsonout import to_json
 

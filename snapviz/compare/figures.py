@@ -13,7 +13,7 @@ from snapviz.analyze.describe import measures
 from snapviz.analyze.facts import MEASURES, Facts
 from snapviz.analyze.moments import At
 from snapviz.analyze.phases import end_of_run
-from snapviz.analyze.select import curve_without
+from snapviz.analyze.select import Remaining
 from snapviz.analyze.stretches import Stretch, Stretches
 from snapviz.schema import FindingReport, MeasureBytes, MeasureDelta, Moment, RankTrust, Trust, Without
 
@@ -101,11 +101,8 @@ def without(facts: Facts, stretches: Stretches, at: At, when: Moment | None) -> 
     """The peak of a point had nothing dangled; none at ends, without the point, and where nothing dangles."""
     if not at.peak or when is None or not facts.dangling:
         return None
-    start, curve = curve_without(facts, facts.dangling_since)
-    windows = [(0, len(curve))]
+    windows = [(0, len(facts.replay))]
     if at.phase is not None:
         windows = [(one.first, one.stop) for one in stretches.named(at.phase)]
-    before = [start if first == 0 else int(curve[first - 1]) for first, _ in windows]
-    inside = [int(curve[first:stop].max(initial=0)) for first, stop in windows]
-    peak = max(before + inside)
+    peak = Remaining(facts, facts.dangling_since).peak(windows)
     return Without(peak_bytes=peak, saved_bytes=int(facts.replay.after(when.event).allocated_bytes) - peak)

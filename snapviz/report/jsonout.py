@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from snapviz.schema import DiffReport, InfoReport
+from snapviz.schema import Model
 
 __all__ = ["to_json"]
 
 _NOT_PLAIN = re.compile(r"[^\n -~]")
 
 
-def to_json(report: DiffReport | InfoReport) -> str:
+def to_json(report: Model) -> str:
     """The report as a JSON document, ended by a line end, in ASCII: it is the same whatever encoding it is
     written in, and nothing in it moves a terminal's cursor or turns its text round."""
     return _NOT_PLAIN.sub(_escaped, report.model_dump_json(indent=2)) + "\n"
