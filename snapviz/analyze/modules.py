@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import takewhile
 
 import numpy as np
@@ -82,13 +83,10 @@ def _forwards(scopes: Sequence[Scope]) -> list[_Window]:
     opened: dict[tuple[str, str], list[int]] = defaultdict(list)
     backwards: list[tuple[int, int]] = []
     for scope in scopes:
-        match = _SCOPE.fullmatch(scope.name)
-        if match is None:
-            continue
-        module = _joint_path(match["module"])
-        if kind := _BEGINS.get(match["what"]):
+        what, module = _told_by(scope.name)
+        if kind := _BEGINS.get(what):
             opened[kind, module].append(scope.start_us)
-        elif (kind := _ENDS.get(match["what"])) and (starts := opened[kind, module]):
+        elif (kind := _ENDS.get(what)) and (starts := opened[kind, module]):
             if kind == "forward":
                 windows.append(_Window(module, starts.pop(), scope.stop_us))
             else:
@@ -96,6 +94,13 @@ def _forwards(scopes: Sequence[Scope]) -> list[_Window]:
                 windows.append(_Window(module, starts[-1], scope.stop_us))
                 backwards.append((starts[-1], scope.stop_us))
     return _again(windows, backwards)
+
+
+@lru_cache(maxsize=4096)
+def _told_by(scope: str) -> tuple[str, str]:
+    """What an annotation of FSDP2 says happens, and its module; nothing of another's."""
+    match = _SCOPE.fullmatch(scope)
+    return (match["what"], _joint_path(match["module"])) if match else ("", "")
 
 
 def _again(windows: list[_Window], backwards: list[tuple[int, int]]) -> list[_Window]:
@@ -140,9 +145,10 @@ def _painted(facts: Facts, windows: Sequence[_Window]) -> tuple[_Running, npt.ND
     names: dict[str, int] = {"": 0}
     # in order of start, the wider first: the inner has the last word
     ordered = sorted(windows, key=lambda one: (one.start_us, -one.stop_us))
-    edges = np.array([facts.replay.window(one.start_us, one.stop_us) for one in ordered], np.int64)
+    times = np.array([(one.start_us, one.stop_us) for one in ordered], np.int64)
+    first, stop = facts.replay.windows(times[:, 0], times[:, 1])
     value = np.array([2 * names.setdefault(one.module, len(names)) + one.recomputed for one in ordered], np.int64)
-    of_event = painted(edges[:, 0], edges[:, 1], value, len(facts.replay.time_us), 0)
+    of_event = painted(first, stop, value, len(facts.replay.time_us), 0)
     found = np.where(born >= 0, of_event[np.maximum(born, 0)], 0).astype(np.int64)
     return _Running(tuple(names), found // 2), found % 2 == 1
 
@@ -188,18 +194,20 @@ def module_of_name(name: str, parts: int) -> str:
 def _annotate(facts: Facts, scopes: Sequence[Scope]) -> Facts:
     """Gives communication, and what it makes of gradients, the module in whose scope it was made as its owner."""
     owners = {text: i for i, text in enumerate(facts.owners)}
-    windows: list[tuple[int, int, int]] = []
-    for scope in scopes:
-        if (match := _SCOPE.fullmatch(scope.name)) and match["module"]:
-            first, stop = facts.replay.window(scope.start_us, scope.stop_us)
-            windows.append((first, stop, owners.setdefault(match["module"], len(owners))))
+    windows = [
+        (scope.start_us, scope.stop_us, owners.setdefault(match["module"], len(owners)))
+        for scope in scopes
+        if (match := _SCOPE.fullmatch(scope.name)) and match["module"]
+    ]
+    if not windows:
+        return facts
     # the inner has the last word: scopes come in order of start
-    first_of, stop_of, owner_of = np.array(windows, np.int64).reshape(-1, 3).T
-    module = painted(first_of, stop_of, owner_of, len(facts.replay.time_us), 0)
+    start_us, stop_us, owner = np.array(windows, np.int64).T
+    module = painted(*facts.replay.windows(start_us, stop_us), owner, len(facts.replay.time_us), 0)
     born = facts.replay.allocations.alloc_event
     kinds = [CATEGORIES.index(name) for name in ("communication", "gradient")]
     wanted = np.isin(facts.category, kinds) & (facts.evidence == INFERRED) & (born >= 0) & (facts.owner == 0)
-    found = np.where(wanted, module[np.maximum(born, 0)], 0) if len(module) else np.zeros(len(born), np.int64)
+    found = np.where(wanted, module[np.maximum(born, 0)], 0)
     return replace(
         facts,
         owners=tuple(owners),

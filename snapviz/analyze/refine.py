@@ -196,17 +196,25 @@ def _workspace(facts: Facts, rule: Int64) -> Int64:
     fits = np.isin(table.requested_bytes, WORKSPACE_BYTES) & stays
     if not fits.any():
         return rule
-    has = _has_frames(facts)
-    group, count = group_keys([table.stack + 1, table.stream - table.stream.min(initial=0), table.pool + 1])
-    alone = np.bincount(group[fits], minlength=count)[group] == 1
+    # only what shares a stack with one of them matters
+    near = np.isin(table.stack, table.stack[fits])
+    has, alone, others = _has_frames(facts), np.zeros(len(fits), bool), np.zeros(len(fits), bool)
+    group, count = group_keys([column[near] + 1 for column in (table.stack, _small(table.stream), table.pool)])
+    alone[near] = np.bincount(group[fits[near]], minlength=count)[group] == 1
     # the same line makes its result in every step, of another size
-    others = np.bincount(group, minlength=count)[group] > 1
+    others[near] = np.bincount(group, minlength=count)[group] > 1
     made = fits & alone & ((has & others) | (~has & (table.alloc_event >= 0)))
     # older than the recording, only a size that nothing else has is enough
     made |= fits & (table.alloc_event < 0) & (table.requested_bytes == WORKSPACE_BYTES[0])
     code = index_of(facts.rules, "workspace")
     weak = _is(facts, rule, "activation") | (rule == index_of(facts.rules, "engine")) | (rule == len(facts.rules))
     return np.where(made & weak, code, rule)
+
+
+def _small(stream: Int64) -> Int64:
+    """Streams from -1 on: their numbers can be addresses."""
+    lowest = int(stream.min(initial=0))
+    return stream - lowest - 1
 
 
 def _graph_pool(facts: Facts, rule: Int64) -> Int64:

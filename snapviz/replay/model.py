@@ -158,12 +158,17 @@ class Replay:
 
         Raises ``UsageError`` where events carry no times.
         """
+        first, stop = self.windows(np.array([start_us], np.int64), np.array([stop_us], np.int64))
+        return int(first[0]), int(stop[0])
+
+    def windows(self, start_us: Int64, stop_us: Int64) -> tuple[Int64, Int64]:
+        """The same of many windows at once: [W] first and [W] one past last."""
         if len(self) and not self.has_times:
             raise UsageError(
                 f"device {self.device}: the events carry no times (torch before 2.2), so no window can be cut"
             )
-        first = int(np.searchsorted(self._rising, start_us, "left"))
-        return first, max(first, int(np.searchsorted(self._rising, stop_us, "right")))
+        first = np.searchsorted(self._rising, start_us, "left")
+        return first, np.maximum(first, np.searchsorted(self._rising, stop_us, "right"))
 
     def peak(self, measure: str, first: int, stop: int) -> tuple[int, int]:
         """The highest value in events ``first`` to ``stop`` and just before, and where it is first.
