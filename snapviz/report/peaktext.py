@@ -94,10 +94,11 @@ def _known(known: Known, total: int, width: int) -> list[Line]:
 
 
 def _share(part: int, total: int) -> str:
-    """Percent, never rounded up to all nor down to nothing."""
+    """Percent, rounded down, and never to nothing."""
     if part in (0, total):
         return "100%" if part else "0%"
-    return f"{min(max(part * 1000 // total, 1), 999) / 10:.1f}%"
+    tenths = part * 1000 // total
+    return f"{tenths / 10:.1f}%" if tenths else "<0.1%"
 
 
 def _bar(part: int, largest: int) -> str:
