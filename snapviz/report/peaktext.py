@@ -210,7 +210,8 @@ def _group(one: LiveGroup, by: str, width: int) -> list[Line]:
         return [[*first, Span(tail, "faint"), Span(f"   {stack}", "faint")]]
     below = line(" " * _ROOM, Span(frames_in_words(one.stack, None, width - _ROOM), "faint"))
     if used + width_of(tail) > width:
-        return [first, line(" " * _ROOM, Span(tail.strip(), "faint")), below]
+        said = wrapped(tail.strip(), width - _ROOM, style="faint")
+        return [first, *([Span(" " * _ROOM), *part] for part in said), below]
     return [[*first, Span(tail, "faint")], below]
 
 
