@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
     check_matplotlib()
     with Progress(args.quiet) as progress:
-        runs = [load_run(path, cache=not args.no_cache, progress=progress) for path in args.runs]
+        runs = [load_run(path, cache=not args.no_cache, progress=progress, rules=args.rules) for path in args.runs]
         found = [_worst(one, args, progress) for one in runs]
         progress("drawing")
         for measure, place in places.items():
