@@ -29,7 +29,7 @@ SHOWN_ON = [
 
 
 def printed(command: str, capsys: pytest.CaptureFixture[str]) -> str:
-    words = shlex.split(command.split("snapviz ", 1)[1].split(" #")[0])
+    words = shlex.split(command.split("snapviz ", 1)[1].split(" #", maxsplit=1)[0])
     assert main([*words, "-q"]) in (0, 1, 2)
     return capsys.readouterr().out.rstrip("\n")
 
