@@ -8,7 +8,7 @@ from snapviz.analyze.facts import MEASURES, Facts
 from snapviz.analyze.phases import end_of_run, phase_of
 from snapviz.analyze.stretches import Stretch, Stretches, exact_after
 from snapviz.errors import UsageError
-from snapviz.schema import Moment, Trust
+from snapviz.schema import MeasureName, Moment, Trust
 
 __all__ = ["DEFAULT_POINTS", "At", "moment", "parse_at"]
 
@@ -53,24 +53,26 @@ def parse_at(text: str) -> At:
     return At(name, True)
 
 
-def moment(facts: Facts, stretches: Stretches, at: At) -> Moment | None:
-    """When a point is in one rank; none where the rank has no such phase."""
+def moment(facts: Facts, stretches: Stretches, at: At, measure: MeasureName = "allocated") -> Moment | None:
+    """When a point is in one rank; none where the rank has no such phase. A peak is that of ``measure``."""
     if at.phase is None:
-        return _moment_of_run(facts, at)
+        return _moment_of_run(facts, at, measure)
     found = stretches.named(at.phase)
     if not found:
         return None
     if not at.peak:
         last = max(found, key=lambda one: one.stop)
-        return _moment_of(facts, last, last.stop - 1, peak=False)
+        return _moment_of(facts, last, last.stop - 1, None, measure)
     # the first of the highest
-    highest = max(found, key=lambda one: one.peak_allocated)
-    return _moment_of(facts, highest, facts.replay.peak("allocated", highest.first, highest.stop)[1], peak=True)
+    column = MEASURES.index(measure)
+    highest = max(found, key=lambda one: int(one.peak[column]))
+    event = facts.replay.peak(measure, highest.first, highest.stop)[1]
+    return _moment_of(facts, highest, event, int(highest.peak[column]), measure)
 
 
-def _moment_of_run(facts: Facts, at: At) -> Moment:
+def _moment_of_run(facts: Facts, at: At, measure: MeasureName) -> Moment:
     replay = facts.replay
-    event = replay.peak("allocated", 0, len(replay))[1] if at.peak else end_of_run(facts)
+    event = replay.peak(measure, 0, len(replay))[1] if at.peak else end_of_run(facts)
     exact = facts.exact if at.peak else exact_after(facts, event)
     # the end of a recording is whole however late it began
     whole = not (at.peak and facts.truncated)
@@ -83,13 +85,16 @@ def _moment_of_run(facts: Facts, at: At) -> Moment:
     )
 
 
-def _moment_of(facts: Facts, stretch: Stretch, event: int, peak: bool) -> Moment:
+def _moment_of(facts: Facts, stretch: Stretch, event: int, peak: int | None, measure: MeasureName) -> Moment:
+    """A moment of a stretch: of its peak, which was so many bytes, or where that is none of its end."""
     trust = stretch.trust
-    if not peak:
+    # a record need not have torch's counter of every measure
+    trust = trust.model_copy(update={"counted": trust.counted and measure not in trust.at_least})
+    if peak is None:
         trust = trust.model_copy(
             update={"whole": True, "at_least": (), "exact": trust.exact or exact_after(facts, event)}
         )
-    counted = stretch.peak_allocated if peak else stretch.end_allocated
+    counted = int(stretch.end[MEASURES.index(measure)]) if peak is None else peak
     return Moment(
         event=event,
         time_us=_time(facts, event),

@@ -3,7 +3,8 @@
 Ranks are matched by number, phases by name (steps folded into the first and the later ones),
 allocations by owner, category, phase of birth and stack. Line numbers and the checkout's path do not
 count, and addresses never do. Every byte of the difference is in a row; rows that did not change are
-counted.
+counted. --by groups them otherwise, --mode and --measure say what is shown, and --threshold and --top how
+much: what is not listed is summed in a line of its own.
 
 A difference alone exits with 0. A rank that cannot be read exits with 2, and the report of the others
 is still printed.
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="end, peak, phase:NAME[:peak|:end]; repeatable (default: end and peak of the run). NAME is a "
         "phase (train/step3), a folded one for all later steps (train/step), or what spans those below it (train)",
     )
+    options.add_row_arguments(parser)
     options.add_reading_arguments(parser)
     options.add_output_arguments(parser)
 
@@ -40,14 +42,17 @@ def run(args: argparse.Namespace) -> int:
     from snapviz.analyze.moments import DEFAULT_POINTS, parse_at
     from snapviz.analyze.run import load_run
     from snapviz.compare.diff import diff
+    from snapviz.compare.view import view_of
     from snapviz.report.difftext import diff_lines
 
+    rows = options.row_arguments(args)
+    view_of(**rows)
     points = args.at or DEFAULT_POINTS
     for point in points:
         parse_at(point)
     with Progress(args.quiet) as progress:
         base = load_run(args.base, cache=not args.no_cache, progress=progress, rules=args.rules)
         head = load_run(args.head, cache=not args.no_cache, progress=progress, rules=args.rules)
-        report = diff(base, head, points, args.rank, progress)
+        report = diff(base, head, points, args.rank, progress, **rows)
     options.write_report(args, report, lambda width: diff_lines(report, width, args.top))
     return 2 if report.broken or not any(point.ranks for point in report.points) else 0

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from snapviz.cli import output
 
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 __all__ = [
     "add_output_arguments",
     "add_reading_arguments",
+    "add_row_arguments",
     "check_output",
     "path_text",
+    "row_arguments",
     "whole_number",
     "write_lines",
     "write_report",
@@ -60,6 +62,48 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-cache", action="store_true", help="neither use nor fill the cache of decoded snapshots")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
+
+
+def add_row_arguments(parser: argparse.ArgumentParser) -> None:
+    """--by, --mode, --measure, --threshold, --mask: what is allowed is checked where the library checks it."""
+    parser.add_argument(
+        "--by",
+        metavar="WHAT",
+        help="group the rows by stack, phase, category, owner, module or rank (default: by owner, category, phase and "
+        "stack together)",
+    )
+    parser.add_argument(
+        "--mode",
+        default="delta",
+        metavar="MODE",
+        help="delta: what changed, the largest difference first (default); ratio: the largest factor first; absolute: "
+        "all there is, the largest first",
+    )
+    parser.add_argument(
+        "--measure",
+        default="allocated",
+        metavar="BYTES",
+        help="whose bytes, and whose peak: requested, allocated (default), active or reserved",
+    )
+    parser.add_argument(
+        "--threshold",
+        metavar="SIZE",
+        help="sum rows below it in one line: a size (10MiB), or a share (1%%) of all that changed, in mode absolute of "
+        "the total; what dangles is always listed",
+    )
+    parser.add_argument(
+        "--mask",
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="leave frames whose 'function (file)' it matches, and parts of names that it matches whole, out of the "
+        "matching; repeatable",
+    )
+
+
+def row_arguments(args: argparse.Namespace) -> dict[str, Any]:
+    """The same, as the arguments of ``snapviz.diff``."""
+    return {name: getattr(args, name) for name in ("by", "mode", "measure", "threshold", "mask")}
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:

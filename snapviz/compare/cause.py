@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapviz.compare.holders import kept_by
-from snapviz.schema import Dangling, RankPoint
+from snapviz.schema import UNUSED, Dangling, RankPoint
 from snapviz.units import format_bytes
 
 __all__ = ["cause_of"]
@@ -25,6 +25,7 @@ _PLURALS = {
     "activation": "activations",
     "temporary": "temporaries",
     "buffer": "buffers",
+    UNUSED: "reserved memory in no block",
 }
 
 

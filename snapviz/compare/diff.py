@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pydantic import JsonValue
-
-from snapviz.analyze.describe import allocator_settings, broken_ranks, known, summary_of
+from snapviz.analyze.describe import broken_ranks, summary_of
 from snapviz.analyze.facts import CATEGORIES
 from snapviz.analyze.moments import DEFAULT_POINTS, At, parse_at
 from snapviz.analyze.run import AnyPath, RankFailure, Run, load_run
 from snapviz.analyze.stretches import Stretch
 from snapviz.compare.align import align_ranks
 from snapviz.compare.benchmark import benchmark_of
+from snapviz.compare.environment import environment_of
 from snapviz.compare.notes import caveats_of, notes_of
+from snapviz.compare.order import folded
 from snapviz.compare.outside import outside_of
 from snapviz.compare.rank import RankDiff
 from snapviz.compare.verdict import Besides, told_apart, verdict
+from snapviz.compare.view import View, view_of
 from snapviz.errors import RunError, UsageError
-from snapviz.schema import DIFF_VERSION, BrokenRank, DiffReport, EnvironmentChange, PhaseDelta, Point
+from snapviz.schema import DIFF_VERSION, BrokenRank, DiffReport, PhaseDelta, Point
 
 __all__ = ["diff"]
 
@@ -27,19 +28,34 @@ _NAMED = 60
 """Phases that a message names."""
 
 
-def diff(
+def diff(  # noqa: PLR0913 - each is an option of the command as well
     base: Run | AnyPath,
     head: Run | AnyPath,
     at: str | Sequence[str] | None = None,
     rank: int | None = None,
     progress: Callable[[str], None] | None = None,
+    *,
+    by: str | None = None,
+    mode: str = "delta",
+    measure: str = "allocated",
+    threshold: str | int | None = None,
+    mask: str | Sequence[str] = (),
 ) -> DiffReport:
     """Compares two runs, or what is at two paths, base first.
 
     ``at`` names the points (``end``, ``peak``, ``phase:NAME[:peak|:end]``), one or several, and none means
     the end and the peak of the run; ``rank`` limits it to one.
-    Raises ``UsageError`` for a point or a rank that neither run has, ``InputError`` for a path without a run.
+
+    ``by`` groups the rows by ``stack``, ``phase``, ``category``, ``owner``, ``module`` or ``rank``, none by all
+    but the last two. ``mode`` lists what changed by its difference (``delta``) or its factor (``ratio``), or
+    everything by its size (``absolute``). ``measure`` is whose bytes they are: ``requested``, ``allocated``,
+    ``active`` or ``reserved``. ``threshold`` (``"1%"``, ``"10 MiB"``) folds smaller rows into one sum. ``mask``
+    is a regular expression, or several: frames and parts of names that match it take no part in matching.
+
+    Raises ``UsageError`` for a point or a rank that neither run has, and for a value that is not allowed,
+    ``InputError`` for a path without a run.
     """
+    view = view_of(by, mode, measure, threshold, mask)
     base = base if isinstance(base, Run) else load_run(base, progress=progress)
     head = head if isinstance(head, Run) else load_run(head, progress=progress)
     # sentences need two names, and a run keeps its own
@@ -47,40 +63,44 @@ def diff(
     names = told_apart(base.name, head.name)
     base, head = replace(base, name=names[0]), replace(head, name=names[1])
     try:
-        report = _report(base, head, _points(at), rank, progress or (lambda text: None))
+        report = _report(base, head, _points(at), rank, view, progress or (lambda text: None))
     except MemoryError:
         raise RunError(f"comparing {base.name} and {head.name} needs more memory than there is") from None
     return report.model_copy(update=summaries)
 
 
-def _report(base: Run, head: Run, points: Sequence[At], rank: int | None, say: Callable[[str], None]) -> DiffReport:
+def _report(
+    base: Run, head: Run, points: Sequence[At], rank: int | None, view: View, say: Callable[[str], None]
+) -> DiffReport:
     ranks = align_ranks(base, head, rank)
     compared = []
     for number, one, other in ranks.pairs:
         say(f"comparing rank {number}")
-        compared.append(RankDiff(number, one.facts(say), other.facts(say)))
+        compared.append(RankDiff(number, one.facts(say), other.facts(say), view))
     _check_points(points, compared)
     broken = _broken(base, head, rank)
-    shown = [_point(at_point, compared) for at_point in points]
+    # what is judged is the same however it is looked at
+    shown = [_point(at_point, compared, view.plain) for at_point in points]
     dangling = [d for c in compared for d in c.dangling()]
     return DiffReport(
         schema_version=DIFF_VERSION,
         base=summary_of(base),
         head=summary_of(head),
-        verdict=verdict(base.name, head.name, shown, dangling, _besides(points, compared, broken)),
+        verdict=verdict(base.name, head.name, shown, dangling, _besides(points, compared, broken, view)),
         caveats=caveats_of(base, head, compared, points),
         notes=notes_of(base, head, ranks, compared),
         broken=tuple(one for one, _ in broken),
-        environment=tuple(_environment(base, head)),
+        environment=environment_of(base, head),
         unmatched_base_ranks=ranks.only_base,
         unmatched_head_ranks=ranks.only_head,
         ranks=tuple(c.whole() for c in compared),
         phases=tuple(row for c in compared for row in _in_order(c)),
-        points=tuple(shown),
+        points=tuple(_seen(at, one, compared, view) for at, one in zip(points, shown, strict=True)),
         dangling=tuple(dangling),
         suspects=tuple(s for c in compared for s in c.suspects()),
         outside=outside_of(compared),
         benchmark=benchmark_of(base, head, compared),
+        options=view.options,
     )
 
 
@@ -100,21 +120,33 @@ def _check_points(points: Sequence[At], compared: Sequence[RankDiff]) -> None:
             raise UsageError(f"--at phase:{at.phase}: no such phase in either run (there is: {told})")
 
 
-def _point(at: At, compared: Sequence[RankDiff]) -> Point:
-    ranks = [c.point(at) for c in compared]
+def _seen(at: At, point: Point, compared: Sequence[RankDiff], view: View) -> Point:
+    """A point as ``view`` asks for it."""
+    return folded(
+        point
+        if view.plain.options == view.options.model_copy(update={"threshold": None})
+        else _point(at, compared, view),
+        view,
+    )
+
+
+def _point(at: At, compared: Sequence[RankDiff], view: View) -> Point:
+    ranks = [c.point(at, view) for c in compared]
     grown = [(r.delta_bytes, -r.rank) for r in ranks if r.delta_bytes is not None]
     return Point(at=at.text, title=at.title, ranks=tuple(ranks), worst_rank=-max(grown)[1] if grown else None)
 
 
 def _besides(
-    points: Sequence[At], compared: Sequence[RankDiff], broken: Sequence[tuple[BrokenRank, RankFailure]]
+    points: Sequence[At], compared: Sequence[RankDiff], broken: Sequence[tuple[BrokenRank, RankFailure]], view: View
 ) -> Besides:
+    measure = view.options.measure
     silent = [{c.number for c in compared if not len(c.sides()[i][1].replay)} for i in (0, 1)]
     return Besides(
         unread=sum(failure.ranks for _, failure in broken),
         silent=(frozenset(silent[0]), frozenset(silent[1])),
-        rounding=frozenset(at.text for at in points if _only_rounding(at, compared)),
+        rounding=frozenset(at.text for at in points if measure == "allocated" and _only_rounding(at, compared)),
         stateless=_stateless(compared),
+        measure=measure,
     )
 
 
@@ -172,38 +204,3 @@ def _broken(base: Run, head: Run, only: int | None) -> list[tuple[BrokenRank, Ra
     found += zip(broken_ranks(head, "head"), head.failures, strict=True)
     # where one rank is asked for, those that are missing without a name are others
     return [both for both in found if only is None or both[0].rank == only or (both[0].rank is None and both[0].source)]
-
-
-def _environment(base: Run, head: Run) -> list[EnvironmentChange]:
-    """Differences of what is known on both sides: what only one side knows is no difference."""
-    pairs: list[tuple[str, JsonValue, JsonValue]] = [
-        ("torch", known(base, "torch"), known(head, "torch")),
-        ("device", known(base, "device"), known(head, "device")),
-        ("world size", base.world_size, head.world_size),
-        ("process group", _process_group(base), _process_group(head)),
-    ]
-    found = [pair for pair in pairs if pair[1] is not None and pair[2] is not None and _differ(pair[1], pair[2])]
-    found += _changes("allocator", allocator_settings(base), allocator_settings(head))
-    if base.manifest and head.manifest:
-        found += _changes("package", dict(base.manifest.packages), dict(head.manifest.packages))
-        found += _changes("setting", base.manifest.settings, head.manifest.settings)
-    return [EnvironmentChange(what=what, base=b, head=h) for what, b, h in found]
-
-
-def _process_group(run: Run) -> str | None:
-    fake = run.manifest.fake_process_group if run.manifest else None
-    return None if fake is None else "fake" if fake else "real"
-
-
-def _changes(
-    kind: str, base: dict[str, JsonValue], head: dict[str, JsonValue]
-) -> list[tuple[str, JsonValue, JsonValue]]:
-    if not base or not head:
-        return []
-    keys = sorted(base.keys() | head.keys())
-    return [(f"{kind} {key}", base.get(key), head.get(key)) for key in keys if _differ(base.get(key), head.get(key))]
-
-
-def _differ(base: JsonValue, head: JsonValue) -> bool:
-    """Whether two values are different; NaN is what it was, however deep in a list it lies."""
-    return base != head and repr(base) != repr(head)

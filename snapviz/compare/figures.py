@@ -15,10 +15,20 @@ from snapviz.analyze.moments import At
 from snapviz.analyze.phases import end_of_run
 from snapviz.analyze.select import Remaining
 from snapviz.analyze.stretches import Stretch, Stretches
-from snapviz.schema import FindingReport, MeasureBytes, MeasureDelta, Moment, RankTrust, Trust, Without
+from snapviz.compare.held import total_at
+from snapviz.schema import (
+    FindingReport,
+    MeasureBytes,
+    MeasureDelta,
+    MeasureName,
+    Moment,
+    RankTrust,
+    Trust,
+    Without,
+)
 
 __all__ = [
-    "allocated_at",
+    "bytes_at",
     "end_of",
     "joint_trust",
     "measure_delta",
@@ -30,9 +40,9 @@ __all__ = [
 ]
 
 
-def allocated_at(facts: Facts, when: Moment | None) -> int | None:
-    """Allocated bytes at a moment, by replay."""
-    return None if when is None else int(facts.replay.after(when.event).allocated_bytes)
+def bytes_at(facts: Facts, when: Moment | None, measure: MeasureName) -> int | None:
+    """Bytes of a measure at a moment, by replay."""
+    return None if when is None else total_at(facts, when.event, measure)
 
 
 def peak_of(facts: Facts) -> MeasureBytes:

@@ -11,6 +11,7 @@ from snapviz.analyze.moments import At
 from snapviz.analyze.run import Run
 from snapviz.analyze.trust import find_trust
 from snapviz.compare.align import Ranks
+from snapviz.compare.masks import Masks
 from snapviz.compare.outside import want_of_memory
 from snapviz.compare.rank import RankDiff
 
@@ -47,6 +48,7 @@ def notes_of(base: Run, head: Run, ranks: Ranks, compared: Sequence[RankDiff]) -
     notes += [f"{run.name}: {note}" for run in (base, head) for note in run.notes]
     for c in compared:
         notes += _names(c, base.name, head.name)
+    notes += _masked(compared)
     said = _Said(base, head, len(compared))
     short = _Said(base, head, len(compared))
     for c in compared:
@@ -57,6 +59,26 @@ def notes_of(base: Run, head: Run, ranks: Ranks, compared: Sequence[RankDiff]) -
                 said.add(note, side, c.number)
     # a run that was short of memory is no measure of what it needs: before what is only inferred
     return tuple(dict.fromkeys((*short.lines(), *notes, *said.lines())))
+
+
+def _masked(compared: Sequence[RankDiff]) -> Iterator[str]:
+    """What each mask matched: one that matches nothing is a slip of the pen."""
+    for expression in compared[0].view.masks.expressions if compared else ():
+        one = Masks((expression,))
+        frames = list(dict.fromkeys(text for c in compared for text in c.stacks.masked_by(one)))
+        names = {name for c in compared for facts in (c.base, c.head) for name in (*facts.owners, *facts.modules)}
+        parts = [f"{len(frames):,} {'frame' if len(frames) == 1 else 'frames'} ({_some(frames)})"] * bool(frames)
+        named = sorted(name for name in names if one.name(name) != name)
+        parts += [f"a part of {len(named):,} {'name' if len(named) == 1 else 'names'} ({_some(named)})"] * bool(named)
+        yield f"--mask '{expression.pattern}' matches {' and '.join(parts) or 'no frame and no part of a name'}"
+
+
+def _some(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:_TOLD]) + (", …" if len(texts) > _TOLD else "")
+
+
+_TOLD = 2
+"""Frames and names that a note tells."""
 
 
 def _fake_groups(base: Run, head: Run) -> Iterator[str]:

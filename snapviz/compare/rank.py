@@ -11,7 +11,7 @@ from snapviz.analyze.moments import At, moment
 from snapviz.analyze.owners import normal_owner
 from snapviz.analyze.stretches import Stretch, Stretches
 from snapviz.compare.figures import (
-    allocated_at,
+    bytes_at,
     end_of,
     joint_trust,
     measure_delta,
@@ -21,10 +21,12 @@ from snapviz.compare.figures import (
     trust_of,
     without,
 )
-from snapviz.compare.rows import basis_of, group_rows, has_names
+from snapviz.compare.keys import basis_of, has_names
+from snapviz.compare.rows import group_rows
 from snapviz.compare.stacks import JointStacks
 from snapviz.compare.training import before_training
-from snapviz.schema import Dangling, Moment, PhaseDelta, RankDelta, RankPoint, Suspect, Unchanged
+from snapviz.compare.view import View, view_of
+from snapviz.schema import Dangling, Moment, PhaseDelta, RankDelta, RankPoint, Suspect, Unchanged, Without
 
 __all__ = ["RankDiff", "Side"]
 
@@ -34,9 +36,10 @@ Side = Literal["base", "head"]
 class RankDiff:
     """One aligned rank."""
 
-    def __init__(self, number: int, base: Facts, head: Facts) -> None:
+    def __init__(self, number: int, base: Facts, head: Facts, view: View | None = None) -> None:
         self.number, self.base, self.head = number, base, head
-        self._stacks = JointStacks(base.frames, head.frames)
+        self.view = view or view_of()
+        self.stacks = JointStacks(base.frames, head.frames, self.view.masks)
         self.basis = basis_of(base, head)
         self.names = has_names(base), has_names(head)
         self.stretches = Stretches(base), Stretches(head)
@@ -48,36 +51,44 @@ class RankDiff:
     def moments(self, at: At) -> tuple[Moment | None, Moment | None]:
         """When a point is in base and in head; none on a side without it."""
         base, head = self.stretches
-        return moment(self.base, base, at), moment(self.head, head, at)
+        measure = self.view.options.measure
+        return moment(self.base, base, at, measure), moment(self.head, head, at, measure)
 
-    def point(self, at: At) -> RankPoint:
-        """The rows at a point, where both sides have it."""
+    def point(self, at: At, view: View | None = None) -> RankPoint:
+        """The rows at a point, where both sides have it; of another view than its own where that is given."""
         base, head = self.moments(at)
-        rows = None
+        rows, measure = None, self.view.options.measure
         if base is not None and head is not None:
-            rows = group_rows(self.base, self.head, base.event, head.event, self._stacks, self.basis)
+            moments = (self.base, base.event), (self.head, head.event)
+            rows = group_rows(moments, self.stacks, self.basis, view or self.view)
         before = self._before_training(base, head) if rows else None
         return RankPoint(
             rank=self.number,
             base_moment=base,
             head_moment=head,
             comparable=rows is not None and (at.phase is None or self.basis.births),
-            base_total_bytes=allocated_at(self.base, base),
-            head_total_bytes=allocated_at(self.head, head),
+            base_total_bytes=bytes_at(self.base, base, measure),
+            head_total_bytes=bytes_at(self.head, head, measure),
             delta_bytes=rows.head_total - rows.base_total if rows else None,
-            rows=rows.changed if rows else (),
+            rows=rows.listed if rows else (),
             unchanged=rows.unchanged if rows else Unchanged(rows=0, total_bytes=0),
             before_training_bytes=before,
             training_bytes=rows.head_total - rows.base_total - before if rows and before is not None else None,
-            base_without=without(self.base, self.stretches[0], at, base),
-            head_without=without(self.head, self.stretches[1], at, head),
+            base_without=self._without(0, at, base),
+            head_without=self._without(1, at, head),
         )
+
+    def _without(self, side: int, at: At, when: Moment | None) -> Without | None:
+        if self.view.options.measure != "allocated":
+            return None
+        return without((self.base, self.head)[side], self.stretches[side], at, when)
 
     def _before_training(self, base: Moment | None, head: Moment | None) -> int | None:
         """How much more head holds than base of what is older than its first training step."""
         if base is None or head is None:
             return None
-        one, other = before_training(self.base, base.event), before_training(self.head, head.event)
+        measure = self.view.options.measure
+        one, other = before_training(self.base, base.event, measure), before_training(self.head, head.event, measure)
         return other - one if one is not None and other is not None else None
 
     def phases(self) -> list[PhaseDelta]:
@@ -120,9 +131,11 @@ class RankDiff:
         """What dangles on either side, under the names that rows have."""
         found = [d for side, facts in self.sides() for d in dangling_of(facts, side, self.number)]
         return [
-            d.model_copy(update={"name": normal_owner(d.name), "names": tuple(map(normal_owner, d.names))})
-            for d in found
+            d.model_copy(update={"name": self._name(d.name), "names": tuple(map(self._name, d.names))}) for d in found
         ]
+
+    def _name(self, name: str) -> str:
+        return self.view.masks.name(normal_owner(name))
 
     def suspects(self) -> list[Suspect]:
         """What may dangle on either side."""

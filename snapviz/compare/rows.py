@@ -1,225 +1,155 @@
 """The allocations of two moments grouped into rows that sum to the difference, to the byte.
 
-Legend: n live allocations of one side, g groups. Sums are int64 throughout: never floats.
+Legend: n held allocations of one side, g groups. Sums are int64 throughout: never floats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from snapviz.analyze.facts import BEFORE, CATEGORIES, EVIDENCE, INFERRED, RECORDED, Facts
-from snapviz.analyze.groups import group_keys, sums
-from snapviz.analyze.owners import normal_owner
-from snapviz.analyze.phases import fold
-from snapviz.compare.stacks import NO_STACK, JointStacks
+from snapviz.analyze.facts import EVIDENCE, Facts
+from snapviz.analyze.groups import sums
+from snapviz.compare.keys import (
+    BIRTH,
+    CATEGORY,
+    CATEGORY_NAMES,
+    DANGLING,
+    MODULE,
+    OWNER,
+    WHERE,
+    Basis,
+    Held,
+    Keys,
+    joint_keys,
+)
+from snapviz.compare.order import in_order
+from snapviz.compare.stacks import JointStacks
+from snapviz.compare.view import View
 from snapviz.schema import DiffRow, Unchanged
 
-__all__ = ["Basis", "Rows", "basis_of", "group_rows", "has_names"]
+__all__ = ["Rows", "group_rows"]
 
-Int8 = npt.NDArray[np.int8]
 Int64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 
-_OWNER, _CATEGORY, _BIRTH, _DANGLING, _STACK = range(5)
-"""Columns of a group key."""
-
-_SEVERAL = 0
-"""Joint id of "", which is no birth's name."""
-
-
-@dataclass(frozen=True)
-class Basis:
-    """What two ranks can be compared by: what only one of them knows would split equal rows."""
-
-    names: bool  # names were placed on both, or on neither
-    births: bool  # their phases come from the same kind of source
-    history: bool  # both begin at the first allocation: else what a guess owes to events the other may lack
-    dangling: tuple[bool, bool]  # whether base, and head, can tell what dangles
+_WHOLE = (None, "stack")
+"""Groupings whose rows have the stack of their largest allocation; others only one that is all of theirs."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that changed, those that did not, and the totals they explain."""
+    """Rows that are listed, those that are only counted, and the totals they explain."""
 
-    changed: tuple[DiffRow, ...]
+    listed: tuple[DiffRow, ...]
     unchanged: Unchanged
     base_total: int
     head_total: int
 
 
-def basis_of(base: Facts, head: Facts) -> Basis:
-    """What these two ranks have in common."""
-    return Basis(
-        names=has_names(base) == has_names(head),
-        births=base.phases.source == head.phases.source,
-        history=not (base.truncated or head.truncated),
-        dangling=(base.dangling_known, head.dangling_known),
-    )
-
-
-def has_names(facts: Facts) -> bool:
-    """Whether any recorded name found its allocation: a record alone need not hold any."""
-    return bool((facts.evidence == RECORDED).any())
-
-
-@dataclass(frozen=True)
-class _Side:
-    """The live allocations of one side as the columns of a group key."""
-
-    live: Int64  # [n] into the allocation table
-    key: Int64  # [n, 5] joint ids, in the order of _OWNER and so on
-    size: Int64  # [n] bytes
-    evidence: Int8  # [n]
-    stack: npt.NDArray[np.int32]  # [n] of this side
-
-
-class _Texts:
-    """Texts of both sides under one numbering."""
-
-    def __init__(self) -> None:
-        self.ids: dict[str, int] = {"": 0}
-
-    def of(self, texts: tuple[str, ...], index: npt.NDArray[np.int32], normal: Callable[[str], str]) -> Int64:
-        """[n] joint ids of ``normal(texts[index])``; only texts that occur are numbered."""
-        distinct, inverse = np.unique(index, return_inverse=True)
-        joint = [self.ids.setdefault(normal(texts[i]), len(self.ids)) for i in distinct.tolist()]
-        return np.array(joint, np.int64)[inverse.reshape(-1)]
-
-    def texts(self) -> list[str]:
-        return list(self.ids)
-
-
-def group_rows(base: Facts, head: Facts, base_event: int, head_event: int, stacks: JointStacks, basis: Basis) -> Rows:
+def group_rows(
+    moments: tuple[tuple[Facts, int], tuple[Facts, int]], stacks: JointStacks, basis: Basis, view: View
+) -> Rows:
     """Rows between base after one event and head after another."""
-    owners, births = _Texts(), _Texts()
-    sides = [
-        _side(facts, event, side, owners, births, stacks, basis)
-        for side, (facts, event) in enumerate(((base, base_event), (head, head_event)))
-    ]
-    split = len(sides[0].size)
-    key = np.concatenate([side.key for side in sides])
-    _join_dangling(key, np.arange(len(key)) >= split, basis)
-    _join_births(key, births.ids.get(BEFORE))
-    sides = [replace(side, key=part) for side, part in zip(sides, np.split(key, [split]), strict=True)]
-    group, count = group_keys(list(key.T))
-    parts = [group[:split], group[split:]]
-    summed = [sums(part, side.size, count) for part, side in zip(parts, sides, strict=True)]
-    changed = np.flatnonzero((summed[0][0] != summed[1][0]) | (summed[0][1] != summed[1][1]))
-    build = _RowBuilder(sides, parts, owners.texts(), births.texts(), stacks)
-    rows = [build.row(int(g), summed) for g in changed]
+    options = view.options
+    keys = Keys(stacks, basis, view.masks, options.measure)
+    found = [keys.side(side, *moment) for side, moment in enumerate(moments)]
+    sides, group, count = joint_keys(found, basis, keys.before, options.by)
+    parts = np.split(group, [len(sides[0].size)])
+    table = _Table(sides, parts, count)
+    changed = np.flatnonzero((table.bytes[0] != table.bytes[1]) | (table.count[0] != table.count[1]))
+    listed = np.arange(count) if options.mode == "absolute" else changed
+    build = _RowBuilder(table, keys, whole=options.by in _WHOLE)
+    rows = [build.row(int(g)) for g in listed]
     totals = [int(side.size.sum()) for side in sides]
-    same = int(summed[0][0].sum()) - int(summed[0][0][changed].sum())
-    result = Rows(tuple(sorted(rows, key=_order)), Unchanged(rows=count - len(rows), total_bytes=same), *totals)
+    same = totals[0] - int(table.bytes[0][listed].sum())
+    result = Rows(in_order(rows, options.mode), Unchanged(rows=count - len(rows), total_bytes=same), *totals)
     assert totals[0] + sum(row.delta_bytes for row in rows) == totals[1]
     return result
 
 
-def _join_dangling(key: Int64, of_head: Bool, basis: Basis) -> None:
-    """What a side cannot tell does not split a row: its members go with the other's dangling ones."""
-    if basis.dangling[0] == basis.dangling[1]:
-        return
-    group, count = group_keys([key[:, _OWNER], key[:, _CATEGORY], key[:, _STACK]])
-    cannot_tell = of_head if basis.dangling[0] else ~of_head
-    dangling, unknown = np.zeros(count, bool), np.zeros(count, bool)
-    dangling[group[key[:, _DANGLING] == 1]] = True
-    unknown[group[cannot_tell]] = True
-    key[(dangling & unknown)[group], _DANGLING] = 1
+class _Table:
+    """The groups' sums, by side: [g] int64 each."""
 
+    def __init__(self, sides: list[Held], groups: list[Int64], count: int) -> None:
+        self.sides, self.groups = sides, groups
+        both = list(zip(groups, sides, strict=True))
+        summed = [sums(group, side.size, count) for group, side in both]
+        self.bytes, self.count = [one[0] for one in summed], [one[1] for one in summed]
+        self.requested = [sums(group, side.requested, count)[0] for group, side in both]
+        self.dangling = [sums(group, side.size * side.dangling, count)[0] for group, side in both]
+        joint, key = np.concatenate(groups), np.concatenate([side.key for side in sides])
+        self.lowest = np.full((key.shape[1], count), np.iinfo(np.int64).max)
+        self.highest = np.full((key.shape[1], count), -1, np.int64)
+        for column, ids in enumerate(key.T):
+            np.minimum.at(self.lowest[column], joint, ids)
+            np.maximum.at(self.highest[column], joint, ids)
 
-def _join_births(key: Int64, before: int | None) -> None:
-    """``BEFORE`` means "not known": where it is among the births of what is otherwise one row, the row is
-    not split by birth. It has the one birth that is known, "" where there are several."""
-    if before is None:
-        return
-    group, count = group_keys([key[:, _OWNER], key[:, _CATEGORY], key[:, _DANGLING], key[:, _STACK]])
-    birth = key[:, _BIRTH]
-    known = birth != before
-    lowest, highest = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
-    np.minimum.at(lowest, group[known], birth[known])
-    np.maximum.at(highest, group[known], birth[known])
-    one = np.where(highest < 0, before, np.where(lowest == highest, highest, _SEVERAL))
-    joined = np.zeros(count, bool)
-    joined[group[~known]] = True
-    key[:, _BIRTH] = np.where(joined[group], one[group], birth)
-
-
-def _side(
-    facts: Facts, event: int, side: int, owners: _Texts, births: _Texts, stacks: JointStacks, basis: Basis
-) -> _Side:
-    table = facts.replay.allocations
-    live = np.flatnonzero(table.allocated_after(event))
-    stack = table.stack[live]
-    key = np.zeros((len(live), 5), np.int64)
-    if basis.names:
-        by_history = _owes_to_history(facts, live, basis)
-        owner = np.where(by_history, 0, facts.owner[live]).astype(np.int32)
-        key[:, _OWNER] = owners.of(facts.owners, owner, normal_owner)
-        key[:, _CATEGORY] = np.where(by_history, facts.stack_category[live], facts.category[live])
-        key[:, _DANGLING] = facts.dangling_since[live] <= event
-    else:
-        key[:, _CATEGORY] = facts.stack_category[live]
-    if basis.births:
-        key[:, _BIRTH] = births.of(facts.births, facts.birth[live], fold)
-    evidence = facts.evidence[live] if basis.names else np.full(len(live), INFERRED, np.int8)
-    # what a record names is the same thing wherever it was made: only the unnamed are told by their stack
-    key[:, _STACK] = np.where(evidence == RECORDED, NO_STACK, stacks.ids(side, stack))
-    return _Side(live, key, table.block_bytes[live], evidence, stack)
-
-
-def _owes_to_history(facts: Facts, live: Int64, basis: Basis) -> Bool:
-    """[n] categories that are guessed from events the other side may not have seen."""
-    guessed: Bool = (facts.evidence[live] == INFERRED) & (facts.category[live] != facts.stack_category[live])
-    return guessed & (not basis.history)
-
-
-def _order(row: DiffRow) -> tuple[object, ...]:
-    return (-abs(row.delta_bytes), row.owner, row.category, row.birth_phase, row.dangling, row.stack)
+    def one(self, group: int, column: int) -> int | None:
+        """The id that all members of a group have in a column; none where there are several."""
+        lowest = int(self.lowest[column, group])
+        return lowest if lowest == self.highest[column, group] else None
 
 
 class _RowBuilder:
     """Makes the rows that are shown: only their stacks are turned into text."""
 
-    def __init__(
-        self, sides: list[_Side], groups: list[Int64], owners: list[str], births: list[str], stacks: JointStacks
-    ) -> None:
-        self._sides, self._owners, self._births, self._stacks = sides, owners, births, stacks
-        self._members = [_Members(group, side.size) for group, side in zip(groups, sides, strict=True)]
+    def __init__(self, table: _Table, keys: Keys, whole: bool) -> None:
+        self._table, self._stacks, self._whole = table, keys.stacks, whole
+        self._owners, self._births, self._modules = keys.owners, keys.births, keys.modules
+        both = zip(table.groups, table.sides, strict=True)
+        self._members = [_Members(group, side.size) for group, side in both]
 
-    def row(self, group: int, summed: list[tuple[Int64, Int64]]) -> DiffRow:
-        largest = [members.largest(group) for members in self._members]
-        key = next(side.key[at] for side, at in zip(self._sides, largest, strict=True) if at is not None)
-        shown = [(i, int(self._sides[i].stack[at])) for i, at in enumerate(largest) if at is not None]
-        lines = dict(shown)
-        weakest = max(
-            int(side.evidence[members.of(group)].max(initial=0))
-            for side, members in zip(self._sides, self._members, strict=True)
-        )
-        base_bytes, head_bytes = (int(total[group]) for total, _ in summed)
-        base_count, head_count = (int(number[group]) for _, number in summed)
+    def row(self, group: int) -> DiffRow:
+        table = self._table
+        base_bytes, head_bytes = (int(one[group]) for one in table.bytes)
+        base_count, head_count = (int(one[group]) for one in table.count)
+        base_requested, head_requested = (int(one[group]) for one in table.requested)
+        base_dangling, head_dangling = (int(one[group]) for one in table.dangling)
+        category = table.one(group, CATEGORY)
+        stack, base_lines, head_lines = self._where(group)
         return DiffRow(
-            owner=self._owners[int(key[_OWNER])],
-            category=CATEGORIES[int(key[_CATEGORY])],
-            birth_phase=self._births[int(key[_BIRTH])],
-            dangling=bool(key[_DANGLING]),
-            evidence=EVIDENCE[weakest],
-            stack=self._stacks.texts(*shown[-1]),
-            base_lines=self._stacks.lines(0, lines[0]) if 0 in lines and self._is_one(lines) else None,
-            head_lines=self._stacks.lines(1, lines[1]) if 1 in lines else None,
+            owner=self._owners[table.one(group, OWNER) or 0],
+            category="" if category is None else CATEGORY_NAMES[category],
+            birth_phase=self._births[table.one(group, BIRTH) or 0],
+            module=self._modules[table.one(group, MODULE) or 0],
+            dangling=bool(table.lowest[DANGLING, group]),
+            evidence=EVIDENCE[self._weakest(group)],
+            found_in="both" if base_count and head_count else "base" if base_count else "head",
+            stack=stack,
+            base_lines=base_lines,
+            head_lines=head_lines,
             base_bytes=base_bytes,
             base_count=base_count,
             head_bytes=head_bytes,
             head_count=head_count,
             delta_bytes=head_bytes - base_bytes,
+            base_requested_bytes=base_requested,
+            head_requested_bytes=head_requested,
+            base_dangling_bytes=base_dangling,
+            head_dangling_bytes=head_dangling,
         )
 
-    def _is_one(self, stacks: dict[int, int]) -> bool:
-        """Whether the stacks of the sides, by side, are the same: under a name they may differ."""
-        ids = {int(self._stacks.ids(side, np.array([stack], np.int32))[0]) for side, stack in stacks.items()}
-        return len(ids) == 1
+    def _weakest(self, group: int) -> int:
+        """What the row's owner and category rest on at worst."""
+        both = zip(self._table.sides, self._members, strict=True)
+        return max(int(side.evidence[members.of(group)].max(initial=0)) for side, members in both)
+
+    def _where(self, group: int) -> tuple[tuple[str, ...], tuple[int, ...] | None, tuple[int, ...] | None]:
+        """The stack, and its lines in base and in head."""
+        if not self._whole and self._table.one(group, WHERE) is None:
+            return (), None, None
+        largest = [members.largest(group) for members in self._members]
+        sides = self._table.sides
+        stacks = {i: int(sides[i].stack[at]) for i, at in enumerate(largest) if at is not None}
+        # under a name the sides' stacks may differ: lines of another one say nothing
+        ids = {int(sides[i].key[at, WHERE]) for i, at in enumerate(largest) if at is not None}
+        return (
+            self._stacks.texts(*max(stacks.items())),
+            self._stacks.lines(0, stacks[0]) if 0 in stacks and len(ids) == 1 else None,
+            self._stacks.lines(1, stacks[1]) if 1 in stacks else None,
+        )
 
 
 class _Members:

@@ -3,7 +3,8 @@
 Legend: K distinct (file, function) pairs of one side, n stacks asked for.
 
 A stack is the sequence of its (file, function), innermost first, without line numbers, a frame that
-repeats counted once (recursion of another depth is the same stack). Library and generated files have
+repeats counted once (recursion of another depth is the same stack), and without what ``masks`` and
+``plumbing`` leave out. Library and generated files have
 comparable names already (``analyze.frames``); the user's own are paired here, longest common path
 suffix first, in a way that is the same when base and head are swapped. What is a library in one run
 only may be the user's own in the other: the same code, installed.
@@ -19,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.frames import FrameNames
+from snapviz.compare.masks import Masks
+from snapviz.compare.plumbing import is_plumbing
 
 __all__ = ["NO_STACK", "JointStacks", "pair_files"]
 
@@ -150,11 +153,14 @@ def _without(one: str, other: str) -> str:
     return one.removesuffix(_common_suffix(one, other))
 
 
+_NO_MASKS = Masks()
+
+
 class JointStacks:
     """The stacks of base (side 0) and head (side 1) of one rank."""
 
-    def __init__(self, base: FrameNames, head: FrameNames) -> None:
-        self._sides = (base, head)
+    def __init__(self, base: FrameNames, head: FrameNames, masks: Masks = _NO_MASKS) -> None:
+        self._sides, self._masks = (base, head), masks
         users = [{f for f, kind in side.files.values() if kind == "user"} for side in self._sides]
         scripts = [
             {f for f, function in side.names if function == "<module>" and f in users[i]}
@@ -171,7 +177,12 @@ class JointStacks:
         self._texts = {("pair", b, h): _text_of_pair(b, h) for b, h in pairs.items()}
         self._frames: dict[tuple[Hashable, str], int] = {}
         self._frame_texts: list[str] = []
+        self._plumbing: list[bool] = []
+        # of each joint frame, what a mask can match: as it is shown, and by its own path on each side
+        self._forms: list[set[str]] = []
         self._of_pair = [self._join(side) for side in (0, 1)]
+        masked = [bool(masks.expressions) and masks.frame(*forms) for forms in self._forms]
+        self._left_out = np.array(self._plumbing, bool) | np.array(masked, bool)
         self._stacks: dict[bytes, int] = {b"": NO_STACK}
         self._known: list[dict[int, int]] = [{-1: NO_STACK}, {-1: NO_STACK}]
 
@@ -186,8 +197,17 @@ class JointStacks:
             if joint == len(self._frame_texts):
                 text = self._texts.get(key, file) if isinstance(key, tuple) else file
                 self._frame_texts.append(f"{_cut(function)} ({_cut_left(text)})")
+                self._plumbing.append(is_plumbing(function, file))
+                self._forms.append({self._frame_texts[joint]})
+            if self._masks.expressions:
+                self._forms[joint].add(f"{function} ({file})")
             out[i] = joint
         return out
+
+    def masked_by(self, masks: Masks) -> list[str]:
+        """``function (file)`` of the frames that some of the masks match."""
+        both = zip(self._frame_texts, self._forms, strict=True)
+        return [text for text, forms in both if masks.frame(*forms)]
 
     def ids(self, side: int, stacks: npt.NDArray[np.int32]) -> Int64:
         """[n] joint ids of stack ids of one side; ``NO_STACK`` for ``ABSENT`` and empty ones."""
@@ -200,10 +220,12 @@ class JointStacks:
         return np.array([known[stack] for stack in distinct.tolist()], np.int64)[inverse.reshape(-1)]
 
     def _sequence(self, side: int, stack: int) -> tuple[Int64, Int64]:
-        """Joint frame ids of a stack without repetitions, and the frames they stand for."""
+        """Joint frame ids of a stack without repetitions and what is left out, and the frames they stand for."""
         names = self._sides[side]
         frames = names.of(stack)
         joint = self._of_pair[side][names.of_frame[frames]]
+        shown = ~self._left_out[joint]
+        frames, joint = frames[shown], joint[shown]
         kept = np.append(True, joint[1:] != joint[:-1]) if len(joint) else np.zeros(0, bool)
         return joint[kept], frames[kept].astype(np.int64)
 

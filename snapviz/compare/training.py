@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.facts import Facts
-from snapviz.schema import is_training
+from snapviz.compare.held import held
+from snapviz.schema import MeasureName, is_training
 
 __all__ = ["before_training", "first_training_event", "training_phases"]
 
@@ -34,11 +35,11 @@ def first_training_event(facts: Facts) -> int | None:
     return int(facts.phases.first[first]) if seen else None
 
 
-def before_training(facts: Facts, event: int) -> int | None:
-    """Bytes of what is allocated after an event and was before the first training step; none where not known."""
+def before_training(facts: Facts, event: int, measure: MeasureName = "allocated") -> int | None:
+    """Bytes of what is held after an event and was before the first training step; none where not known, and of
+    reserved memory, which is no allocation's."""
     first = first_training_event(facts)
-    if first is None:
+    if first is None or measure == "reserved":
         return None
-    table = facts.replay.allocations
-    old = table.allocated_after(event) & (table.alloc_event < first)
-    return int(table.block_bytes[old].sum())
+    live, size = held(facts, event, measure)
+    return int(size[facts.replay.allocations.alloc_event[live] < first].sum())

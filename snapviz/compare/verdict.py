@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from snapviz.compare.cause import cause_of
-from snapviz.schema import Dangling, Moment, Point, RankPoint
+from snapviz.schema import Dangling, MeasureName, Moment, Point, RankPoint
 from snapviz.units import format_bytes
 
 __all__ = [
@@ -16,7 +16,9 @@ __all__ = [
     "grown",
     "is_cut",
     "judged_of",
+    "measured",
     "ranks_in_words",
+    "recorded_of",
     "told_apart",
     "verdict",
     "worst_of",
@@ -35,6 +37,13 @@ class Besides:
     # points (their ``at``) where the bytes that were requested are the same on every rank that grew
     stateless: tuple[bool, bool] = (False, False)
     # of base and of head: whether its optimizers made no state where the other's did
+    measure: MeasureName = "allocated"
+    # whose bytes the points are
+
+
+def measured(measure: MeasureName) -> str:
+    """Whose bytes a sentence tells, where it is not the allocated ones that everybody means."""
+    return "" if measure == "allocated" else f" in {measure} bytes"
 
 
 def _only_sizes(rank: RankPoint) -> bool:
@@ -60,11 +69,12 @@ def verdict(base: str, head: str, points: Sequence[Point], dangling: Sequence[Da
     if not compared:
         return f"{base} and {head} have no rank in common that could be read: nothing was compared."
     judged = {point.at: sure for point in compared if (sure := judged_of(point))}
-    moved = {point.at: words for point in compared if (words := _movement(point, judged.get(point.at, ())))}
+    of = measured(besides.measure)
+    moved = {point.at: words for point in compared if (words := _movement(point, judged.get(point.at, ()), of))}
     if not judged:
         text = f"{base} and {head} cannot be compared {_places(compared)}."
     elif not moved:
-        text = _unmoved(base, head, [point for point in compared if point.at in judged], judged)
+        text = _unmoved(base, head, [point for point in compared if point.at in judged], judged, of)
     else:
         first = next(point.at for point in compared if point.at in moved)
         worst = worst_of(judged[first])
@@ -82,6 +92,7 @@ def verdict(base: str, head: str, points: Sequence[Point], dangling: Sequence[Da
         if none
     )
     text += "".join(_cut((base, head), point, besides) for point in compared)
+    text += "".join(_recorded(head, point, dangling, of) for point in compared)
     if besides.unread:
         ranks = "1 rank" if besides.unread == 1 else f"{besides.unread:,} ranks"
         text += f" {ranks} could not be read and count{'s' if besides.unread == 1 else ''} for nothing here."
@@ -129,6 +140,34 @@ def judged_of(point: Point) -> tuple[RankPoint, ...]:
     )
 
 
+def recorded_of(point: Point) -> tuple[RankPoint, ...]:
+    """The ranks whose peak is that of a recording only, on both sides: the two recordings can be compared, the
+    runs cannot."""
+    return tuple(
+        rank
+        for rank in point.ranks
+        if rank.comparable
+        and all(when is not None and is_cut(when) for when in (rank.base_moment, rank.head_moment))
+        # before the first event nothing is recorded, and a file without events has nothing else
+        and any(when is not None and when.event >= 0 for when in (rank.base_moment, rank.head_moment))
+    )
+
+
+def _recorded(head: str, point: Point, dangling: Sequence[Dangling], of: str) -> str:
+    """What is said of two recordings that both began late, where none of a point's ranks can be judged."""
+    ranks = recorded_of(point)
+    if not ranks or judged_of(point):
+        return ""
+    worst = max(ranks, key=lambda rank: (rank.delta_bytes or 0, -rank.rank))
+    delta = worst.delta_bytes or 0
+    if not delta:
+        return f" Of what is recorded, the highest is the same{of}."
+    how = f"{format_bytes(abs(delta))} {'higher' if delta > 0 else 'lower'}"
+    who = f" on rank {worst.rank}" if len(point.ranks) > 1 else ""
+    cause = cause_of(worst, dangling)
+    return f" Of what is recorded, the highest of {head} is {how}{of}{who}{f': {cause}' if cause else ''}."
+
+
 def _cut(names: tuple[str, str], point: Point, besides: Besides) -> str:
     """What is said of a peak whose beginning is not in the recording, or of which there is no recording."""
     base = {rank.rank for rank in point.ranks if is_cut(rank.base_moment)}
@@ -163,15 +202,16 @@ def _replayed(ranks: Sequence[RankPoint]) -> list[RankPoint]:
     return [rank for rank in ranks if grown(rank) == rank.delta_bytes]
 
 
-def _unmoved(base: str, head: str, points: Sequence[Point], judged: dict[str, tuple[RankPoint, ...]]) -> str:
+def _unmoved(base: str, head: str, points: Sequence[Point], judged: dict[str, tuple[RankPoint, ...]], of: str) -> str:
+    text = f"{head} holds as much as {base}{of}"
     replayed = [rank for some in judged.values() for rank in _replayed(some)]
     where = [ranks_in_words([rank.rank for rank in judged[point.at]], len(point.ranks)) for point in points]
     if len(set(where)) == 1:
-        text = f"{head} holds as much as {base}{f' on {where[0]}' if where[0] else ''} {_places(points)}"
+        text += f"{f' on {where[0]}' if where[0] else ''} {_places(points)}"
     else:
         # a rank that is not compared at one point may be at another
         places = [f"{point.title}{f' on {ranks}' if ranks else ''}" for point, ranks in zip(points, where, strict=True)]
-        text = f"{head} holds as much as {base} {' and '.join(places)}"
+        text += f" {' and '.join(places)}"
     if not replayed:
         return f"{text}, by torch's counters."
     return text + (", in other allocations." if any(rank.rows for rank in replayed) else ", in the same allocations.")
@@ -181,7 +221,7 @@ def _places(points: Sequence[Point]) -> str:
     return " and ".join(point.title for point in points)
 
 
-def _movement(point: Point, judged: Sequence[RankPoint]) -> tuple[str, str, str] | None:
+def _movement(point: Point, judged: Sequence[RankPoint], of: str) -> tuple[str, str, str] | None:
     """``ends``, ``4.00 MiB higher``, ``on both ranks``; none where no rank moved."""
     if all(grown(rank) == 0 for rank in judged):
         return None
@@ -191,6 +231,7 @@ def _movement(point: Point, judged: Sequence[RankPoint]) -> tuple[str, str, str]
     verb = {"end": "ends", "peak": "peaks"}.get(point.at, "is")
     least = "at least " if at_least(worst) else ""
     how = f"{least}{format_bytes(abs(delta))} {'higher' if delta > 0 else 'lower'}" if delta else "as high as before"
+    how += of
     where = ranks_in_words(equal, len(point.ranks))
     if len(equal) < len(point.ranks):
         where = f"rank {worst.rank}, the worst of {len(point.ranks)}"

@@ -1,21 +1,29 @@
-"""The tables of a diff: phases, ranks, environment, metrics. Only what changed has a row."""
+"""The tables of a diff: phases, ranks, metrics. Only what changed has a row."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from snapviz.compare.benchmark import METRIC
-from snapviz.compare.verdict import figures, is_cut
-from snapviz.report.layout import Column, Line, Span, clean, cut, line, render_table, width_of, wrapped
+from snapviz.compare.verdict import figures, is_cut, measured
+from snapviz.report.layout import Column, Line, Span, clean, line, render_table, width_of, wrapped
 from snapviz.report.words import change, is_of_memory, number, signed
-from snapviz.schema import DiffReport, MeasureDelta, Moment, OutsideDelta, PhaseDelta, RankDelta, RankPoint, Trust
+from snapviz.schema import (
+    DiffReport,
+    MeasureDelta,
+    Moment,
+    OutsideDelta,
+    PhaseDelta,
+    RankDelta,
+    RankPoint,
+    Trust,
+)
 from snapviz.units import format_bytes
 
 __all__ = [
     "NOTHING",
-    "environment_lines",
     "metric_lines",
     "outside_lines",
     "percent",
@@ -51,11 +59,12 @@ class _Measure:
     peak: bool
 
 
-_MEASURES = (
-    _Measure("peak", "allocated_bytes", peak=True),
-    _Measure("end", "allocated_bytes", peak=False),
-    _Measure("reserved peak", "reserved_bytes", peak=True),
-)
+def _measures(report: DiffReport) -> tuple[_Measure, ...]:
+    """Peak and end of what is compared, and the peak of what is reserved for it."""
+    what = report.options.measure
+    whose = "" if what == "allocated" else f"{what} "
+    found = (_Measure(f"{whose}peak", f"{what}_bytes", peak=True), _Measure(f"{whose}end", f"{what}_bytes", peak=False))
+    return found if what == "reserved" else (*found, _Measure("reserved peak", "reserved_bytes", peak=True))
 
 
 def short_names(report: DiffReport) -> tuple[str, str]:
@@ -74,13 +83,14 @@ def phase_lines(report: DiffReport, width: int) -> list[Line]:
         return []
     rank, who = _rank_to_show(report)
     rows = [row for row in report.phases if row.rank == rank]
-    measures = [*_MEASURES[:2], *(_MEASURES[2:] if width >= _WIDE else [])]
-    rows = [row for row in rows if not row.spans or _adds(row, rows)]
+    known = _measures(report)
+    measures = [*known[:2], *(known[2:] if width >= _WIDE else [])]
+    rows = [row for row in rows if not row.spans or _adds(row, rows, known[:2])]
     changed = [row for row in rows if any(_changed(row, measure) for measure in measures)]
     if not changed:
         return []
     names = short_names(report)
-    measures = [m for m in measures if m in _MEASURES[:2] or any(_changed(row, m) for row in changed)]
+    measures = [m for m in measures if m in known[:2] or any(_changed(row, m) for row in changed)]
     lines = [line(), *_phase_table(changed, measures, names, who, width)]
     if _widest(lines) > width:
         lines = []
@@ -110,13 +120,13 @@ def _and_more(count: int) -> str:
     return f" and {count:,} more" if count > 0 else ""
 
 
-def _adds(row: PhaseDelta, rows: list[PhaseDelta]) -> bool:
+def _adds(row: PhaseDelta, rows: list[PhaseDelta], measures: Sequence[_Measure]) -> bool:
     """The rule for what spans phases (``train`` above its steps), at every width the same: it is shown only
     where base or head held more, or ended with another amount, between its phases than in any of them."""
     below = [one for one in rows if one.phase.startswith(f"{row.phase}/")]
     return any(
         _pair(row, measure)[side] not in [_pair(one, measure)[side] for one in below]
-        for measure in _MEASURES[:2]
+        for measure in measures
         for side in (0, 1)
     )
 
@@ -203,41 +213,61 @@ def _cell(value: int | None, mark: str = "") -> Span:
     return NOTHING if value is None else Span(f"{mark}{format_bytes(value)}")
 
 
-# ------------------------------------------------------------------ reserved
+# ------------------------------------------------------------------ reserved and requested
 
 
 def reserved_lines(report: DiffReport, width: int) -> list[Line]:
-    """What torch reserved from the device, of the run: no table of phases has room for it everywhere.
+    """Of the run, what torch reserved from the device, for no table of phases has room for it everywhere, and
+    what the program requested, where that differs by another amount than what is allocated for it.
     Of the rank that the phases are shown of, else of the one where it changed most."""
+    what = report.options.measure
+    shown = (("requested", _tells_more), ("reserved", lambda one: True))
+    return [each for name, worth in shown if name != what for each in _measure_lines(report, width, name, worth)]
+
+
+_ROUNDING = 20
+"""Requested bytes have a line where their difference is at least one part in this many off that of blocks."""
+
+
+def _tells_more(measure: MeasureDelta) -> bool:
+    requested, allocated = measure.delta.requested_bytes, measure.delta.allocated_bytes
+    return abs(requested - allocated) * _ROUNDING >= max(abs(requested), abs(allocated), 1)
+
+
+def _measure_lines(report: DiffReport, width: int, name: str, worth: Callable[[MeasureDelta], bool]) -> list[Line]:
     if not report.ranks:
         return []
     first = report.points[0].worst_rank if report.points else None
-    told = {rank.rank: _reserved(rank) for rank in report.ranks}
+    told = {rank.rank: _of_run(rank, f"{name}_bytes", worth) for rank in report.ranks}
     changed = [rank for rank in report.ranks if told[rank.rank]]
     if not changed:
         return []
-    most = max(changed, key=lambda rank: (rank.rank == first, abs(rank.end.delta.reserved_bytes)))
+    most = max(changed, key=lambda rank: (rank.rank == first, abs(getattr(rank.end.delta, f"{name}_bytes"))))
     parts = told[most.rank]
     alone = len(report.ranks) == 1 or all(one == parts for one in told.values())
-    title = f"reserved{'' if alone else f' (rank {most.rank})'}   "
+    title = f"{name}{'' if alone else f' (rank {most.rank})'}   "
     together = title + " · ".join(parts)
     if width_of(together) <= width:
         return [line(together)]
     return [line(title if index == 0 else " " * len(title), part) for index, part in enumerate(parts)]
 
 
-def _reserved(rank: RankDelta) -> list[str]:
+def _of_run(rank: RankDelta, field: str, worth: Callable[[MeasureDelta], bool]) -> list[str]:
     """``peak 534.00 MiB → 592.00 MiB (+58.00 MiB)``, and the same of the end; only what changed, and is known."""
-    peak = _from_to(rank.peak) if not (rank.base.truncated or rank.head.truncated) else ""
-    end = _from_to(rank.end)
+    late = rank.base.truncated, rank.head.truncated
+    # two recordings that begin late have highest values each, and no difference that means anything
+    peak = _from_to(rank.peak, field, late) if worth(rank.peak) and late[0] == late[1] else ""
+    end = _from_to(rank.end, field, (False, False)) if worth(rank.end) else ""
     if peak and peak == end:
         return [f"peak and end {peak}"]
     return [f"peak {peak}"] * bool(peak) + [f"end {end}"] * bool(end)
 
 
-def _from_to(measure: MeasureDelta) -> str:
-    base, head, delta = (one.reserved_bytes for one in (measure.base, measure.head, measure.delta))
-    return f"{format_bytes(base)} → {format_bytes(head)} ({signed(delta)})" if delta else ""
+def _from_to(measure: MeasureDelta, field: str, late: tuple[bool, bool]) -> str:
+    base, head, delta = (int(getattr(one, field)) for one in (measure.base, measure.head, measure.delta))
+    marks = ["≥ " * begins for begins in late]
+    told = f"{marks[0]}{format_bytes(base)} → {marks[1]}{format_bytes(head)}"
+    return (told if any(late) else f"{told} ({signed(delta)})") if delta else ""
 
 
 # ------------------------------------------------------------------ outside the allocator
@@ -270,13 +300,15 @@ def rank_lines(report: DiffReport, width: int) -> list[Line]:
     """Totals of every rank, where ranks differ from each other."""
     base, head = short_names(report)
     lines: list[Line] = []
-    for point in report.points:
+    # by rank, the rows are that table
+    for point in report.points if report.options.by != "rank" else ():
         both = [r for r in point.ranks if r.delta_bytes is not None]
         if len({figures(r) for r in both}) < 2:
             continue
         ordered = sorted(both, key=lambda r: (-(r.delta_bytes or 0), r.rank))
         rows = [_rank_row(r, r.rank == point.worst_rank) for r in ordered[:_RANKS]]
-        columns = [Column(clean(point.title), number=False), Column(base), Column(head), Column("Δ")]
+        title = clean(f"{point.title}{measured(report.options.measure)}")
+        columns = [Column(title, number=False), Column(base), Column(head), Column("Δ")]
         lines += [line(), *render_table(columns, rows, width)]
         if len(ordered) > _RANKS:
             lines.append(line(Span(f"{len(ordered) - _RANKS} more ranks, none of them worse", "faint")))
@@ -302,24 +334,14 @@ def _mark_of(when: Moment | None) -> str:
 # ------------------------------------------------------------------ around the runs
 
 
-def environment_lines(report: DiffReport, width: int) -> list[Line]:
-    """What differs around the two runs."""
-    parts = [f"{change.what}: {_value(change.base)} → {_value(change.head)}" for change in report.environment]
-    return wrapped(clean(f"different: {'; '.join(parts)}"), width, "", "  ", "faint") if parts else []
-
-
-def _value(value: object) -> str:
-    return "–" if value is None else "(empty)" if value == "" else cut(str(value), 60)
-
-
 def metric_lines(report: DiffReport, width: int) -> list[Line]:
-    """Metrics that both runs have, but for what the table of the benchmark has."""
+    """Metrics of either run, but for what the table of the benchmark has."""
     base, head = report.base.metrics, report.head.metrics
-    names = [name for name in base if name in head and not (report.benchmark is not None and name == METRIC)]
+    names = [name for name in {**base, **head} if not (report.benchmark is not None and name == METRIC)]
     if not names:
         return []
     real = times_are_real(report)
-    rows = [_metric_row(name, base[name], head[name], real or is_of_memory(name)) for name in names]
+    rows = [_metric_row(name, base.get(name), head.get(name), real or is_of_memory(name)) for name in names]
     columns = [Column("", number=False), *(Column(name) for name in short_names(report)), Column("")]
     lines = [line(), *render_table(columns, rows, width)]
     if any(not (real or is_of_memory(name)) for name in names):
@@ -328,9 +350,9 @@ def metric_lines(report: DiffReport, width: int) -> list[Line]:
     return lines
 
 
-def _metric_row(name: str, base: float, head: float, holds: bool) -> list[Span]:
-    change = percent(base, head) if holds else NOTHING
-    return [Span(clean(name)), Span(number(base)), Span(number(head)), change]
+def _metric_row(name: str, base: float | None, head: float | None, holds: bool) -> list[Span]:
+    change = percent(base, head) if base is not None and head is not None and holds else NOTHING
+    return [Span(clean(name)), *(NOTHING if one is None else Span(number(one)) for one in (base, head)), change]
 
 
 def times_are_real(report: DiffReport) -> bool:

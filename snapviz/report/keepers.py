@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from snapviz.compare.holders import keepers_of
 from snapviz.report.layout import Line, Span, clean, width_of, wrapped
@@ -28,8 +29,17 @@ class Keepers:
 
     def of(self, rows: Iterable[DiffRow]) -> list[Dangling]:
         """Those in dangling rows, of the side that has more of each."""
-        keys = {("head" if row.delta_bytes >= 0 else "base", row.owner): None for row in rows if row.dangling}
+        keys = {(_side(row), row.owner): None for row in rows if row.dangling}
         return [one for key in keys for one in self._found.get(key, ())]
+
+    def all_of(self, row: DiffRow) -> list[Dangling]:
+        """All that dangles on the side that has more of it, where the row is all that does."""
+        found = [some for (side, _), some in self._found.items() if row.dangling and side == _side(row)]
+        return list(chain.from_iterable(found))
+
+
+def _side(row: DiffRow) -> str:
+    return "head" if row.delta_bytes >= 0 else "base"
 
 
 def kept_lines(found: Sequence[Dangling], width: int, indent: int) -> list[list[Line]]:

@@ -9,10 +9,10 @@ from itertools import chain
 from snapviz.report.keepers import Keepers, kept_lines
 from snapviz.report.layout import Line, Span, clean, cut_left, line, pad, width_of, wrapped
 from snapviz.report.words import arrow, block_counts, change, fold_names, frames_in_words, plural, signed
-from snapviz.schema import DiffRow, RankPoint
+from snapviz.schema import UNUSED, DiffOptions, DiffReport, DiffRow, FoldedRows, RankPoint
 from snapviz.units import format_bytes
 
-__all__ = ["row_lines"]
+__all__ = ["category_in_words", "evidence_in_words", "folded_in_words", "row_lines"]
 
 _WIDE = 120
 """Columns from which a row's stack goes beside it instead of below."""
@@ -67,23 +67,23 @@ _NOBODY = Keepers((), 0)
 
 
 def row_lines(
+    report: DiffReport,
     rank: RankPoint,
     width: int,
     top: int,
-    told: Collection[DiffRow] = (),
-    told_at: str = "",
+    before: tuple[Collection[DiffRow], str] = ((), ""),
     keepers: Keepers = _NOBODY,
 ) -> list[Line]:
-    """The rows that changed, at most about ``top`` lines of them, then what did not change.
-
-    Rows among ``told`` were listed before, ``told_at``: they are one line here.
+    """The rows that changed, at most about ``top`` lines of them, then those below the threshold and what did
+    not change. Rows that were told ``before`` are one line here, with where they were.
     """
+    told, told_at = before
     again = tuple(row for row in rank.rows if row in told)
     groups = _by_category([row for row in rank.rows if row not in told])
     lines = [_again(_Shown("", again), told_at)] if again else []
     for group, room in zip(groups, _shares(groups, top), strict=True):
         lines += _group_lines(group, room, width, keepers)
-    return lines + _unchanged(rank)
+    return lines + _below(report, rank, width) + _unchanged(rank)
 
 
 def _by_category(rows: Sequence[DiffRow]) -> list[_Group]:
@@ -152,8 +152,8 @@ def _category_lines(group: _Group, width: int) -> list[Line]:
     parts = [group.all.counts]
     parts += [f"{signed(more)} and {signed(less)} in {plural(len(rows), 'row')}"] if more and less else []
     parts += [f"born {clean(group.birth)}"] if group.birth else []
-    parts += _evidence(rows)
-    first = [*_amount(group.all.delta, marked=True), Span(_category(group.category), "strong")]
+    parts += evidence_in_words(rows)
+    first = [*_amount(group.all.delta, marked=True), Span(category_in_words(group.category), "strong")]
     return _with_tail(first, "  " + " · ".join(parts), width)
 
 
@@ -164,11 +164,12 @@ def _with_tail(first: Line, tail: str, width: int) -> list[Line]:
     return [first, *([Span(" " * _INDENT), *part] for part in wrapped(tail.strip(), width - _INDENT, style="faint"))]
 
 
-def _category(category: str) -> str:
-    return "unknown purpose" if category == "unknown" else category
+def category_in_words(category: str) -> str:
+    """A category for people."""
+    return {"unknown": "unknown purpose", UNUSED: "reserved, in no block"}.get(category, category)
 
 
-def _evidence(rows: Sequence[DiffRow]) -> list[str]:
+def evidence_in_words(rows: Sequence[DiffRow]) -> list[str]:
     """What the category rests on, where that is not a record."""
     kinds = {row.evidence for row in rows} - {"recorded"}
     return ["by its stack"] if "inferred" in kinds else ["by annotations"] if kinds else []
@@ -178,9 +179,9 @@ def _single(group: _Group, width: int, kept: Iterable[Line]) -> list[Line]:
     """A category with one line: both on it, then who keeps it, and where it was made."""
     one = group.shown[0]
     row = one.rows[0]
-    name = Span(_category(group.category), "strong")
+    name = Span(category_in_words(group.category), "strong")
     owner = f" {clean(one.label)}" if one.label else ""
-    parts = [f"born {clean(row.birth_phase)}"] * bool(row.birth_phase) + [one.counts, *_evidence(one.rows)]
+    parts = [f"born {clean(row.birth_phase)}"] * bool(row.birth_phase) + [one.counts, *evidence_in_words(one.rows)]
     lines = _with_tail([*_amount(one.delta, marked=True), name, Span(owner)], "  " + " · ".join(parts), width)
     lines += kept
     return [*lines, _stack_line(row, width)] if _same_stack(one) else lines
@@ -233,6 +234,21 @@ def _rest(shown: Sequence[_Shown], width: int) -> list[Line]:
     first, *others = wrapped(text, width - _INDENT)
     delta = sum(one.delta for one in shown)
     return [[*_amount(delta), *first], *([Span(" " * _INDENT), *other] for other in others)]
+
+
+def _below(report: DiffReport, rank: RankPoint, width: int) -> list[Line]:
+    if rank.folded is None:
+        return []
+    first, *others = wrapped(folded_in_words(rank.folded, report.options), width - _INDENT, style="faint")
+    return [[*_amount(rank.folded.delta_bytes), *first], *([Span(" " * _INDENT), *other] for other in others)]
+
+
+def folded_in_words(folded: FoldedRows, options: DiffOptions) -> str:
+    """``34 rows below 1% (10.00 MiB): +5.00 MiB and -3.80 MiB``; both directions only where there are both."""
+    share = f"{options.threshold} ({format_bytes(folded.limit_bytes)})" if "%" in (options.threshold or "") else ""
+    text = f"{plural(folded.rows, 'row')} below {share or format_bytes(folded.limit_bytes)}"
+    both = f": {signed(folded.more_bytes)} and {signed(folded.less_bytes)}"
+    return clean(text + both * bool(folded.more_bytes and folded.less_bytes))
 
 
 def _unchanged(rank: RankPoint) -> list[Line]:

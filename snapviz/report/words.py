@@ -19,6 +19,7 @@ __all__ = [
     "is_of_memory",
     "number",
     "plural",
+    "ratio",
     "signed",
 ]
 
@@ -91,6 +92,17 @@ def signed(count: int) -> str:
 def change(count: int) -> Span:
     """A difference in its colour."""
     return Span(signed(count), "more" if count > 0 else "less" if count < 0 else "faint")
+
+
+def ratio(base: int, head: int) -> Span:
+    """Head by base in its colour: ``×2.00``, ``∞`` for what is new, ``×0`` for what is gone; – where there is none."""
+    style = "more" if head > base else "less" if head < base else "faint"
+    if min(base, head) < 0 or base == head == 0:
+        return Span("–", "faint")
+    if not base or not head:
+        return Span("∞" if not base else "×0", style)
+    factor = head / base
+    return Span(f"×{factor:,.2f}" if factor >= 0.1 else f"×{factor:.2g}", style)
 
 
 def arrow(count: int) -> Span:

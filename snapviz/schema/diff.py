@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from snapviz.schema.base import Metrics, Model, Settings
 from snapviz.schema.beside import Benchmark, OutsideDelta
+from snapviz.schema.rows import DiffOptions, DiffRow, FoldedRows, Unchanged
 from snapviz.schema.run import GitState
 from snapviz.schema.trust import RankTrust, Trust
 
@@ -16,7 +17,6 @@ __all__ = [
     "BrokenRank",
     "Dangling",
     "DiffReport",
-    "DiffRow",
     "EnvironmentChange",
     "MeasureBytes",
     "MeasureDelta",
@@ -27,7 +27,6 @@ __all__ = [
     "RankPoint",
     "RunSummary",
     "Suspect",
-    "Unchanged",
     "Without",
 ]
 
@@ -73,10 +72,10 @@ class RunSummary(Model):
 
 
 class EnvironmentChange(Model):
-    """Something around the runs that differs and can move memory by itself."""
+    """Something around the runs that differs and can move memory, or what a recording says of it."""
 
     what: str
-    # such as torch, device, world size, allocator max_split_size
+    # such as torch, device, world size, allocator max_split_size, git commit, command, history max_entries
     base: JsonValue
     # none where base does not have it
     head: JsonValue
@@ -140,47 +139,6 @@ class PhaseDelta(Model):
     # head − base
 
 
-class DiffRow(Model):
-    """Allocations of one owner, category, birth phase and stack, live at a point."""
-
-    owner: str
-    # "" where not known
-    category: str
-    # one of analyze.facts.CATEGORIES
-    birth_phase: str
-    # folded; "before the recording" and "outside phases" are names too; "" where the sides cannot be
-    # told apart by it
-    dangling: bool
-    # a whole parameter past the phase that should have released it
-    evidence: Literal["recorded", "annotated", "inferred"]
-    # the weakest of what owner and category rest on
-    stack: tuple[str, ...]
-    # "function (file)", innermost first, normalised: what was matched across the runs
-    base_lines: tuple[int, ...] | None
-    # a line for each entry of stack, of base's largest allocation in the row; none without one
-    head_lines: tuple[int, ...] | None
-    # as base_lines
-    base_bytes: int
-    # sum of block bytes
-    base_count: int
-    # allocations
-    head_bytes: int
-    # sum of block bytes
-    head_count: int
-    # allocations
-    delta_bytes: int
-    # head_bytes − base_bytes
-
-
-class Unchanged(Model):
-    """Rows that are the same in both, bytes and count: counted, not listed."""
-
-    rows: int
-    # how many
-    total_bytes: int
-    # their bytes, on either side
-
-
 class Without(Model):
     """A peak recomputed from the curve with every dangling allocation taken out while it dangled."""
 
@@ -200,15 +158,15 @@ class Moment(Model):
     phase: str | None
     # the raw phase it lies in; none outside
     trust: Trust
-    # of what is allocated then; counted: a peak or end of a phase that torch counted
+    # of what is held then; counted: a peak or end of a phase that torch counted
     counted_bytes: int | None
-    # allocated by torch's counter, where the record has it and the history is cut
+    # by torch's counter, where the record has it and the history is cut
 
 
 class RankPoint(Model):
-    """One rank at one point. base_total + Σ delta_bytes of the rows = head_total, exactly.
+    """One rank at one point. base_total + Σ delta_bytes of the rows, and of what is folded = head_total, exactly.
 
-    Where a side has no such point there is no total, no delta and no row.
+    All bytes are of ``options.measure``. Where a side has no such point there is no total, no delta and no row.
     """
 
     rank: int
@@ -220,22 +178,25 @@ class RankPoint(Model):
     comparable: bool
     # false: a side lacks the point, or what is called so is another stretch there
     base_total_bytes: int | None
-    # allocated at base's moment, by replay
+    # at base's moment, by replay
     head_total_bytes: int | None
-    # allocated at head's moment, by replay
+    # at head's moment, by replay
     delta_bytes: int | None
     # head − base
     rows: tuple[DiffRow, ...]
-    # those that changed, the largest |delta_bytes| first
+    # those that changed, the largest |delta_bytes| first; in mode ratio the largest factor first, in mode
+    # absolute all there are, the largest side first
     unchanged: Unchanged
     # the others
+    folded: FoldedRows | None = None
+    # those below the threshold; none without one
     before_training_bytes: int | None = None
     # part of delta_bytes in allocations older than the first training step; none where no record says when
     # that began
     training_bytes: int | None = None
     # the rest of delta_bytes: what was allocated from the first training step on
     base_without: Without | None = None
-    # only at peaks, where something dangles
+    # only at peaks of allocated bytes, where something dangles
     head_without: Without | None = None
     # as base_without
 
@@ -359,3 +320,5 @@ class DiffReport(Model):
     # of every rank and phase where both records know it, whether it differs or not
     benchmark: Benchmark | None = None
     # where both manifests have tokens_per_s
+    options: DiffOptions = DiffOptions()
+    # how the rows were made

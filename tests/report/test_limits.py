@@ -11,8 +11,9 @@ import pytest
 from snapviz.analyze.info import info
 from snapviz.analyze.run import RankFailure
 from snapviz.compare.diff import diff
-from snapviz.report.difftables import environment_lines, metric_lines, phase_lines, rank_lines
+from snapviz.report.difftables import metric_lines, phase_lines, rank_lines
 from snapviz.report.difftext import diff_lines
+from snapviz.report.environment import environment_lines
 from snapviz.report.infotext import info_lines
 from snapviz.report.jsonout import to_json
 from snapviz.report.layout import Line
