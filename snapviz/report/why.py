@@ -27,7 +27,9 @@ def why_lines(report: DiffReport, width: int, top: int) -> list[Line]:
     told: dict[int, tuple[frozenset[DiffRow], str]] = {}
     for points in [[point] for point in report.points] if report.options.by == "rank" else _merged(report.points):
         rank = worst_rank(points[0])
-        if rank is None or not (rank.rows or rank.folded):
+        # in a table of ranks one that shrank is told where the worst did not change
+        rows = points[0].ranks if report.options.by == "rank" else [rank]
+        if rank is None or not any(one and (one.rows or one.folded) for one in rows):
             continue
         lines += [line(), *wrapped(_why_title(report, points, rank), width, style="strong")]
         lines += [each for hint in _hints(report, points, rank) for each in wrapped(hint, width, "  ", "  ", "faint")]

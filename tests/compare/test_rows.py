@@ -16,7 +16,7 @@ from snapviz.errors import UsageError
 from snapviz.schema import UNUSED, By, DiffReport, DiffRow, MeasureName, RankPoint
 from tests.analyze.builders import MIB, Trace, frame, run_of
 from tests.compare.jobs import job
-from tests.compare.recorded import sharded
+from tests.compare.recorded import sharded, steps
 
 
 def end(report: DiffReport, rank: int = 0) -> RankPoint:
@@ -294,3 +294,18 @@ def test_a_peak_is_that_of_the_measure() -> None:
 def test_wrong_values_say_what_is_allowed(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         diff(run_of(job()), run_of(job()), **wrong)
+
+
+def test_a_counter_stands_only_for_its_own_measure() -> None:
+    """The record has torch's counters of what is allocated and reserved, and none of what is requested."""
+    base, head = steps((100, 60), name="main"), steps((100, 100), cut=1, counted=True, name="ring")
+    at = "phase:train/step1"
+    assert diff(base, head, at).verdict == "ring is 40.00 MiB higher at the peak of train/step1."
+    reserved = diff(base, head, at, measure="reserved").points[0].ranks[0]
+    assert reserved.head_moment is not None
+    assert reserved.head_moment.counted_bytes == 140 * MIB
+    requested = diff(base, head, at, measure="requested")
+    (rank,) = requested.points[0].ranks
+    assert rank.head_moment is not None
+    assert (rank.head_moment.counted_bytes, rank.head_moment.trust.counted) == (None, False)
+    assert "cannot be compared at the peak of train/step1" in requested.verdict

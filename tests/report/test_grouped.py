@@ -57,6 +57,11 @@ def test_ranks_in_a_table(mode: str, width: int, snapshot: SnapshotAssertion) ->
     assert text_of(diff_lines(report, width)).count("\nrank 3") == 1
 
 
+def test_a_rank_that_shrank_is_told_where_the_worst_did_not_change() -> None:
+    base, head = run_of(job(leak=1), job(), name="main"), run_of(job(), job(), name="pr")
+    assert "rank 0" in why(diff(base, head, "end", by="rank"), 80)
+
+
 def test_a_point_that_only_some_ranks_can_be_compared_at_names_the_others() -> None:
     objects = job().objects()
     objects["device_traces"][0] = objects["device_traces"][0][6:]
