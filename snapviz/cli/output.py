@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from snapviz.errors import OutputError
 
-__all__ = ["check_file", "let_go", "stdout", "write_bytes", "write_file"]
+__all__ = ["check_file", "let_go", "stdout", "write_bytes", "write_file", "write_stream"]
 
 _KINDS = {
     modes.S_IFDIR: "is a folder",
@@ -73,15 +73,16 @@ def write_file(path: Path, force: bool, write: Callable[[IO[str]], None]) -> Non
         # its end must not close the file under it
         text.detach()
 
-    _write(path, force, encoded)
+    write_stream(path, force, encoded)
 
 
 def write_bytes(path: Path, force: bool, content: bytes) -> None:
     """The same with bytes."""
-    _write(path, force, lambda stream: stream.write(content))
+    write_stream(path, force, lambda stream: stream.write(content))
 
 
-def _write(path: Path, force: bool, write: Callable[[IO[bytes]], object]) -> None:
+def write_stream(path: Path, force: bool, write: Callable[[IO[bytes]], object]) -> None:
+    """The same with whatever ``write`` writes, as it comes."""
     target, mode = _look(path)
     try:
         # beside the target and renamed: a reader never sees half a report, and a failure leaves the old
