@@ -170,5 +170,6 @@ class _Texts:
     def _made(self, stack: int) -> str:
         facts = self._facts
         ids = facts.frames.of(stack)
-        more = [f"… {len(ids) - self._frames:,} frames"] if len(ids) > self._frames else []
+        left_out = len(ids) - self._frames
+        more = [f"… {left_out:,} frame{'s' * (left_out > 1)}"] if left_out > 0 else []
         return " | ".join([clean(facts.frames.text(one)) for one in ids[: self._frames].tolist()] + more)

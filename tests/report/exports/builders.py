@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import IO, Any
 
+import numpy as np
+
 from snapviz.analyze.facts import CATEGORIES, Facts
 from snapviz.analyze.run import Run
 from snapviz.schema import RankRecord
 from tests.analyze.builders import MIB, Trace, frame, record, run_of
 
-__all__ = ["HOSTILE", "binary", "dangling_run", "facts_of", "named", "small_run", "text"]
+__all__ = ["HOSTILE", "binary", "dangling_run", "facts_of", "named", "plainly", "small_run", "text"]
 
 HOSTILE = '=cmd|"/C calc"!A0;\n\x1b[31m\u202e<script>,'
 """A name that is a formula, ends a frame, a line and a cell, moves a cursor and turns text round."""
@@ -71,6 +73,18 @@ def named(facts: Facts, allocation: int, category: str, owner: str = "") -> Fact
     if owner:
         owners[allocation] = len(facts.owners)
     return replace(facts, category=categories, owner=owners, owners=(*facts.owners, owner) if owner else facts.owners)
+
+
+def plainly(facts: Facts) -> Facts:
+    """The same with nothing that is inferred today and may be told better tomorrow: each third is of one category."""
+    count = len(facts.category)
+    return replace(
+        facts,
+        category=(np.arange(count) % 3 + CATEGORIES.index("parameter")).astype(np.int8),
+        evidence=np.zeros(count, np.int8),
+        module=np.zeros(count, np.int32),
+        recomputed=np.zeros(count, bool),
+    )
 
 
 def text(write: Callable[[IO[str]], None]) -> str:
