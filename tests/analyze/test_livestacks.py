@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from snapviz.analyze.facts import CATEGORIES
 from snapviz.analyze.livestacks import ROOTS, live_stacks
 from snapviz.analyze.moments import moment, parse_at
 from snapviz.analyze.stretches import Stretches
-from tests.analyze.builders import sample
+from tests.analyze.builders import MIB, Trace, frame, run_of, sample
 
 
 @pytest.mark.parametrize("by", [None, *ROOTS])
@@ -39,6 +40,21 @@ def test_each_group_holds_what_it_says() -> None:
     live = live_stacks(facts, when, "category")
     names = [live.roots[root] for root in live.root.tolist()]
     assert dict(zip(zip(live.stack.tolist(), names, strict=True), live.block_bytes.tolist(), strict=True)) == expected
+
+
+def test_one_stack_under_two_roots_is_two_groups() -> None:
+    trace = Trace()
+    for mib in (20, 40, 60):
+        trace.alloc(mib, frame("f"))
+    facts = run_of(trace).ranks[0].facts()
+    facts = replace(facts, category=np.array([1, 2, 1], np.int8))
+    when = moment(facts, Stretches(facts), parse_at("end"))
+    assert when is not None
+    live = live_stacks(facts, when, "category")
+    assert [live.roots[root] for root in live.root.tolist()] == ["parameter", "shard"]
+    assert live.block_bytes.tolist() == [80 * MIB, 40 * MIB]
+    assert live.count.tolist() == [2, 1]
+    assert live_stacks(facts, when).block_bytes.tolist() == [120 * MIB]
 
 
 def test_what_has_no_name_says_so() -> None:

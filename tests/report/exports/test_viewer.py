@@ -26,7 +26,10 @@ from tests.report.exports.builders import binary, facts_of, named, small_run
 from tests.snapshot import builders as b
 from tests.snapshot.oracle import resolved, unpickle
 
-SAMPLE_RUNS = sorted(str(path.parent.relative_to(SAMPLES)) for path in SAMPLES.rglob("run.json"))
+SAMPLE_RUNS = [
+    *("single", "single_expandable", "cuda_graph", "leak", "ddp", "fsdp1", "uneven_ranks", "main"),
+    *("thunder_478/pr", "fsdp2_before_notfixed", "litgpt_thunder_8/pr"),
+]
 ALLOCATOR = sorted((Path(__file__).parents[2] / "data" / "allocator").glob("*.pickle.xz"))
 
 # Of its own: `switch (opcode)` in `unpickleData` of torch/utils/viz/MemoryViz.js.
@@ -182,6 +185,17 @@ def test_no_known_category_is_given_up_where_another_event_can_be_called_unknown
         "free_requested": None,
         "free_completed": None,
     }
+
+
+def test_the_unknown_one_is_not_where_the_viewer_does_not_look(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.alloc(20, frame("a"))
+    objects = trace.objects() | {"host_traces": [b.event("segment_alloc", addr=7, size=1)]}
+    (tmp_path / "one.pickle").write_bytes(pickle.dumps(objects))
+    (rank,) = load_run(tmp_path / "one.pickle", cache=False).ranks
+    found = unpickle(written(rank.columns, named(rank.facts(), 0, "shard")))
+    assert sorted(seen_by_the_viewer(found)) == ["shard", "unknown"]
+    assert "category" not in found["host_traces"][0]
 
 
 def test_without_facts_there_are_no_categories() -> None:
