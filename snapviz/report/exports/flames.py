@@ -77,12 +77,12 @@ def write_speedscope(profiles: Iterable[Profile], name: str, exporter: str, stre
 
 def _write_profile(profile: Profile, frames: _FrameTable, stream: IO[str]) -> None:
     live = profile.live
+    rows = zip(live.stack.tolist(), live.root.tolist(), live.block_bytes.tolist(), strict=True)
+    # neighbours share what they can, so that the first view, in the order of the file, is a flame graph already
+    samples = sorted((frames.sample(profile.facts, stack, live.roots[root]), size) for stack, root, size in rows)
     head: dict[str, Any] = {"type": "sampled", "name": profile.title, "unit": "bytes", "startValue": 0}
-    stream.write(json.dumps(head | {"endValue": live.total_bytes, "weights": live.block_bytes.tolist()})[:-1])
-    stream.write(', "samples": [')
-    for number, (stack, root) in enumerate(zip(live.stack.tolist(), live.root.tolist(), strict=True)):
-        stream.write(f"{',' if number else ''}{frames.sample(profile.facts, stack, live.roots[root])}")
-    stream.write("]}")
+    stream.write(json.dumps(head | {"endValue": live.total_bytes, "weights": [size for _, size in samples]})[:-1])
+    stream.write(', "samples": [' + ",".join(str(sample) for sample, _ in samples) + "]}")
 
 
 class _FrameTable:
