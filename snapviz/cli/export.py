@@ -15,6 +15,7 @@ Without -o, or with -o -, a text format goes to stdout.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -95,13 +96,14 @@ def run(args: argparse.Namespace) -> int:
     with Progress(args.quiet) as progress:
         found = load_run(args.path, cache=not args.no_cache, progress=progress)
         ranks = found.ranks if args.rank is None else (found.rank(args.rank),)
-        targets = _targets(args, found, ranks)
-        for target in targets:
-            _write(args, target, _Source(found, target.ranks, points, progress))
+        said: list[str] = []
+        for target in _targets(args, found, ranks):
+            _write(args, target, _Source(found, target.ranks, points, progress, said))
     failures = found.failures if args.rank is None else ()
     for one in failures:
         who = f"rank {one.rank}" if one.rank is not None else one.source
-        _say(f"{who} is not in it, for it could not be read: {one.message}" if who else one.message)
+        said.append(f"{who} is not in it, for it could not be read: {one.message}" if who else one.message)
+    _say(said)
     return 2 if failures else 0
 
 
@@ -192,6 +194,7 @@ class _Source:
     ranks: tuple[Rank, ...]
     points: Sequence[At]
     progress: Progress
+    said: list[str]  # what the user is told when the progress has gone from the terminal
 
     def facts(self) -> Iterator[Facts]:
         """The facts of each rank; nobody else keeps them."""
@@ -200,7 +203,9 @@ class _Source:
             facts = replace(rank).facts(self.progress)
             if facts.truncated or not facts.exact:
                 why = "begins in the middle" if facts.truncated else "is not exact"
-                _say(f"rank {facts.rank}: the recording {why}; snapviz info says what that means for its figures")
+                self.said.append(
+                    f"rank {facts.rank}: the recording {why}; snapviz info says what its figures are worth"
+                )
             self.progress(f"writing rank {rank.rank}")
             yield facts
 
@@ -317,7 +322,7 @@ def _moments(source: _Source, points: Sequence[At]) -> list[tuple[Facts, At, Mom
             if (when := moment(facts, stretches, at)) is not None:
                 found.append((facts, at, when))
             else:
-                _say(f"rank {facts.rank} has no phase {at.phase}: it is not in it")
+                source.said.append(f"rank {facts.rank} has no phase {at.phase}: it is not in it")
     for at in points:
         if not any(at == one for _, one, _ in found):
             names = list(known)
@@ -326,6 +331,11 @@ def _moments(source: _Source, points: Sequence[At]) -> list[tuple[Facts, At, Mom
     return found
 
 
-def _say(text: str) -> None:
+def _say(said: Sequence[str]) -> None:
+    from snapviz.report.layout import clean
+
+    # print would take stdout where stderr is closed
     if sys.stderr is not None:
-        print(f"snapviz: {text}", file=sys.stderr)
+        with contextlib.suppress(OSError, ValueError):
+            for text in said:
+                print(f"snapviz: {clean(text)}", file=sys.stderr)

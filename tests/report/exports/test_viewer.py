@@ -32,7 +32,7 @@ SAMPLE_RUNS = [
 ]
 ALLOCATOR = sorted((Path(__file__).parents[2] / "data" / "allocator").glob("*.pickle.xz"))
 
-# Of its own: `switch (opcode)` in `unpickleData` of torch/utils/viz/MemoryViz.js.
+# What `switch (opcode)` in `unpickleData` of torch/utils/viz/MemoryViz.js has a case for.
 _KNOWN = """
 APPEND APPENDS BINFLOAT BINGET BININT BININT1 BININT2 BINPUT BINUNICODE DICT EMPTY_DICT EMPTY_LIST EMPTY_TUPLE FRAME
 LIST LONG1 LONG_BINGET LONG_BINPUT MARK MEMOIZE NEWFALSE NEWTRUE NONE PROTO SETITEM SETITEMS SHORT_BINUNICODE STOP
