@@ -204,7 +204,7 @@ def test_a_phase_that_one_rank_lacks_is_said(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_the_viewer_through_a_pipe() -> None:
-    command = [sys.executable, "-m", "snapviz", "export", SINGLE, "--to", "viewer", "-o", "-"]
+    command = [sys.executable, "-m", "snapviz", "export", SINGLE, "--to", "viewer", "-o", "-", "-q"]
     done = subprocess.run(command, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
     assert len(unpickle(done.stdout)["device_traces"][0]) == 1_369
     assert done.stderr == b""
