@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
     points = [parse_at(text) for text in args.at or ()]
     with Progress(args.quiet) as progress:
-        found = load_run(args.path, cache=not args.no_cache, progress=progress)
+        found = load_run(args.path, cache=not args.no_cache, progress=progress, rules=args.rules)
         ranks = found.ranks if args.rank is None else (found.rank(args.rank),)
         said: list[str] = []
         for target in _targets(args, found, ranks):
