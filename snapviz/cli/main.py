@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from snapviz.cli import benchmark_plot, diff, export, info, output, peak, record
+from snapviz.cli import benchmark_plot, dangling, diff, export, info, leaks, output, peak, ranks, record
 from snapviz.errors import SnapvizError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["build_parser", "main"]
 # Only argparse and the standard library up to here: --help has to be there at once. A command imports
 # what it needs when it runs.
 
-COMMANDS = (info, peak, diff, export, record, benchmark_plot)
+COMMANDS = (info, peak, leaks, ranks, dangling, diff, export, record, benchmark_plot)
 
 TRACEBACK = "SNAPVIZ_TRACEBACK"
 """Environment variable that shows the traceback of an internal error."""

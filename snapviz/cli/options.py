@@ -54,9 +54,9 @@ def _file(text: str) -> Path:
     return Path(path_text(text))
 
 
-def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
-    """--rank, --rules, --no-cache, --quiet."""
-    parser.add_argument("--rank", type=whole_number, metavar="N", help="only this rank")
+def add_reading_arguments(parser: argparse.ArgumentParser, rank: str = "only this rank") -> None:
+    """--rank, --rules, --no-cache, --quiet; ``rank`` is what --rank means."""
+    parser.add_argument("--rank", type=whole_number, metavar="N", help=rank)
     parser.add_argument(
         "--rules", type=path_text, metavar="FILE", help="your own rules of what stacks mean (TOML), tried before ours"
     )

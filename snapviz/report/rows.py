@@ -9,7 +9,7 @@ from itertools import chain
 from snapviz.report.keepers import Keepers, kept_lines
 from snapviz.report.layout import Line, Span, clean, cut_left, line, pad, width_of, wrapped
 from snapviz.report.words import arrow, block_counts, change, fold_names, frames_in_words, plural, signed
-from snapviz.schema import UNUSED, DiffOptions, DiffReport, DiffRow, FoldedRows, RankPoint
+from snapviz.schema import UNUSED, DiffOptions, DiffRow, FoldedRows, RankPoint
 from snapviz.units import format_bytes
 
 __all__ = ["category_in_words", "evidence_in_words", "folded_in_words", "row_lines"]
@@ -67,7 +67,7 @@ _NOBODY = Keepers((), 0)
 
 
 def row_lines(
-    report: DiffReport,
+    options: DiffOptions,
     rank: RankPoint,
     width: int,
     top: int,
@@ -83,7 +83,7 @@ def row_lines(
     lines = [_again(_Shown("", again), told_at)] if again else []
     for group, room in zip(groups, _shares(groups, top), strict=True):
         lines += _group_lines(group, room, width, keepers)
-    return lines + _below(report, rank, width) + _unchanged(rank)
+    return lines + _below(options, rank, width) + _unchanged(rank)
 
 
 def _by_category(rows: Sequence[DiffRow]) -> list[_Group]:
@@ -236,10 +236,10 @@ def _rest(shown: Sequence[_Shown], width: int) -> list[Line]:
     return [[*_amount(delta), *first], *([Span(" " * _INDENT), *other] for other in others)]
 
 
-def _below(report: DiffReport, rank: RankPoint, width: int) -> list[Line]:
+def _below(options: DiffOptions, rank: RankPoint, width: int) -> list[Line]:
     if rank.folded is None:
         return []
-    first, *others = wrapped(folded_in_words(rank.folded, report.options), width - _INDENT, style="faint")
+    first, *others = wrapped(folded_in_words(rank.folded, options), width - _INDENT, style="faint")
     return [[*_amount(rank.folded.delta_bytes), *first], *([Span(" " * _INDENT), *other] for other in others)]
 
 

@@ -39,7 +39,7 @@ def why_lines(report: DiffReport, width: int, top: int) -> list[Line]:
             lines += grouped_lines(report, rank, width, top)
         else:
             again = told.get(rank.rank, (frozenset(), ""))
-            lines += row_lines(report, rank, width, top, again, Keepers(report.dangling, rank.rank))
+            lines += row_lines(report.options, rank, width, top, again, Keepers(report.dangling, rank.rank))
             told.setdefault(rank.rank, (frozenset(rank.rows), clean(points[0].title)))
     return lines + _not_explained(report, width, bool(lines))
 

@@ -279,7 +279,7 @@ def test_the_marked_lines_of_the_default_sum_to_the_difference(
     report = diff(run_of(play(base)), run_of(play(head)), "end", threshold=threshold)
     (rank,) = report.points[0].ranks
     total = 0
-    for spans in row_lines(report, rank, 100, top):
+    for spans in row_lines(report.options, rank, 100, top):
         category = spans[0].text in "▲▼" or "below" in spans[-1].text or "that did not change" in spans[-1].text
         # a category that only moved has a blank for its arrow, and sums to nothing
         if category:
