@@ -19,7 +19,9 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Protocol
 
+from snapviz.record.boundaries import DETAILED
 from snapviz.record.guard import tell
+from snapviz.record.windows import WindowLog
 from snapviz.schema import SHARD, TRAIN
 
 __all__ = ["Auto", "Span"]
@@ -34,6 +36,8 @@ _STEP = re.compile(r"(?:^|/)(?:step|iter|iteration)[-_ ]?\d+\Z")
 
 class _Phases(Protocol):
     """What is needed of a ``Recorder``."""
+
+    windows: WindowLog
 
     def open(self, name: str) -> None: ...
     def close(self) -> None: ...
@@ -121,6 +125,16 @@ class Auto:
     def listening(self) -> bool:
         """Whether a call in this thread could begin something: not off, not paused, not inside of a phase's call."""
         return not (self._off or self._paused or self._here.busy or self._here.depth) and self._is_mine()
+
+    @property
+    def windows(self) -> WindowLog:
+        """Where calls of modules are noted."""
+        return self._recorder.windows
+
+    @property
+    def reads_names(self) -> bool:
+        """Whether this thread is in a forward or a backward of a step whose names are read."""
+        return self._here.busy and not self._off and self.steps_begun <= DETAILED
 
     def install(self) -> Callable[[], None]:
         """Puts the hooks in place; what is returned takes them away and ends all this."""

@@ -14,13 +14,14 @@ from snapviz.record.documents import NamedMoment, Notes
 from snapviz.record.guard import guarded
 from snapviz.record.phases import ClosedPhase, Moment, PhaseLog
 from snapviz.record.tensors import Row
+from snapviz.record.windows import WindowLog
 from snapviz.schema import SHARD, is_training
 
-__all__ = ["Boundaries"]
+__all__ = ["DETAILED", "Boundaries"]
 
 _NUMBER = re.compile(r"\d+")
 
-_DETAILED = 3
+DETAILED = 3
 """In training, names are read at the ends of the first so many phases of a kind (``train/step0``, ``step1``,
 ``step2``): each reading of a large model takes some 10 ms, and what a step names it names again in the next."""
 
@@ -35,7 +36,8 @@ class Boundaries:
     def __init__(self, backend: Backend, device: int, census: Census, holders: bool) -> None:
         self._backend, self._census, self._holders = backend, census, holders
         self.log = PhaseLog(backend, device)
-        self.notes = Notes()
+        self.windows = WindowLog(census.paths)
+        self.notes = Notes(windows=self.windows)
         self._times: Counter[str] = Counter()
         self._holders_left_s = _HOLDERS_S
         self._last_in: dict[str, Moment] = {}
@@ -120,7 +122,7 @@ class Boundaries:
         return self.log.boundary(synchronize=outside, whole_device=outside or self._is_detailed(full))
 
     def _is_detailed(self, full: str) -> bool:
-        return not _is_repeated(full) or self._times[_NUMBER.sub("", full)] < _DETAILED
+        return not _is_repeated(full) or self._times[_NUMBER.sub("", full)] < DETAILED
 
     def _after(self, moment: Moment, closed: ClosedPhase) -> None:
         """What is looked at when a phase has ended."""

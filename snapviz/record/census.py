@@ -85,6 +85,11 @@ class Census:
             self._add(rows, kind, name, tensor)
         return tuple(rows.values())
 
+    def paths(self) -> Iterator[tuple[str, Any]]:
+        """Every module that is watched, each with what the names of its parameters begin with."""
+        for label, root in self._watched.modules():
+            yield from _walk(label, root, set())
+
     def dangling(self, rows: Iterable[Row]) -> list[Original]:
         """What was once a parameter, is there, and is nothing that ``rows`` run with."""
         run_with = {found.address: found.name for found in rows if found.kind in _RUN_WITH}

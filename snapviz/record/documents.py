@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapviz.record.backend import HistorySettings
+from snapviz.record.guard import guarded
 from snapviz.record.phases import ClosedPhase
 from snapviz.record.tensors import Row
+from snapviz.record.windows import WindowLog
 from snapviz.schema import (
     RANK_VERSION,
     RUN_VERSION,
@@ -62,6 +64,7 @@ class Notes:
     phases: list[ClosedPhase] = field(default_factory=list)
     censuses: list[NamedMoment] = field(default_factory=list)
     holders: list[HolderRecord] = field(default_factory=list)
+    windows: WindowLog | None = None
 
 
 def manifest_of(job: Job, allocator_settings: dict[str, Any] | None = None) -> RunManifest:
@@ -97,6 +100,7 @@ def rank_record(job: Job, device: int, history: HistoryRecord, notes: Notes) -> 
         phases=tuple(_phases(notes.phases)),
         boundaries=tuple(_boundary(census) for census in notes.censuses),
         holders=tuple(notes.holders),
+        modules=guarded("modules", notes.windows.record) if notes.windows else None,
         metrics=job.metrics,
     )
 

@@ -14,7 +14,7 @@ from snapviz.errors import UsageError
 from snapviz.record.backend import MEASURES, Backend, Reading
 from snapviz.record.guard import guarded
 
-__all__ = ["ClosedPhase", "Moment", "OpenPhase", "PhaseLog", "now_us"]
+__all__ = ["ClosedPhase", "Moment", "OpenPhase", "PhaseLog", "now_us", "settle"]
 
 _SETTLE_NS = 50_000
 """Around the times of a boundary nothing is allocated for so long: torch works the times of its events out
@@ -93,7 +93,7 @@ class PhaseLog:
 
     def boundary(self, synchronize: bool = True, whole_device: bool = True) -> Moment:
         """Reads and resets the counters; every open phase takes part in their peaks."""
-        _settle()
+        settle()
         reading = guarded("torch's counters", lambda: self._read(synchronize, whole_device))
         stop_us = now_us()
         if reading is None:  # the phase begins or ends all the same, and says nothing of its counters
@@ -119,13 +119,13 @@ class PhaseLog:
 
     def begin(self, full: str, moment: Moment) -> None:
         """Opens a phase of that full name after a boundary."""
-        _settle()
+        settle()
         reading = moment.reading
         start_us = max(now_us(), moment.stop_us + 1)
         first = reading or Reading(dict.fromkeys(MEASURES, 0), dict.fromkeys(MEASURES, 0))
         phase = OpenPhase(full, start_us, first.alloc_retries, first.ooms, dict(first.current), reading is not None)
         self.opened.append(phase)
-        _settle()
+        settle()
 
     def end(self, moment: Moment) -> ClosedPhase:
         """Closes the innermost phase at a boundary."""
@@ -144,8 +144,9 @@ class PhaseLog:
         return closed
 
 
-def _settle(clock: Callable[[], int] = time.perf_counter_ns) -> None:
-    until = clock() + _SETTLE_NS
-    for _ in range(_SETTLE_NS):  # a clock that stands still must not hold the program up
+def settle(clock: Callable[[], int] = time.perf_counter_ns, for_ns: int = _SETTLE_NS) -> None:
+    """Does nothing for a while, so that a time lies apart from the events before and after it."""
+    until = clock() + for_ns
+    for _ in range(for_ns):  # a clock that stands still must not hold the program up
         if clock() >= until:
             return

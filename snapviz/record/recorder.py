@@ -133,6 +133,7 @@ class Recorder:
         self._watched = Watched()
         self._census = Census(self._watched, backend.device_type)
         self._boundaries = Boundaries(backend, self._own_device(backend), self._census, self._holders)
+        self.windows = self._boundaries.windows
         guarded("what there is already", self._watched.look_around)
         guarded("what is made", self._watched.install)
         self.active = True

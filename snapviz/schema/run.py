@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from snapviz.errors import RunError
 from snapviz.schema.base import (
@@ -27,7 +27,9 @@ from snapviz.schema.base import (
 
 __all__ = [
     "MANIFEST",
+    "MOST_WINDOWS",
     "RANK_VERSION",
+    "RECOMPUTED",
     "RUN_VERSION",
     "SHARD",
     "TRAIN",
@@ -36,6 +38,7 @@ __all__ = [
     "GitState",
     "HistoryRecord",
     "HolderRecord",
+    "ModuleRecord",
     "NameRecord",
     "PhaseRecord",
     "RankRecord",
@@ -61,6 +64,13 @@ TRAIN = "train"
 
 UNEXPLAINED = "unexplained"
 """Kind of a holder that the recorder counted and did not find."""
+
+MOST_WINDOWS = 100_000
+"""Windows of modules that a rank keeps: three steps of a model of 420 modules, in 39 parts each, with all of it
+recomputed; some 4 MB of JSON, a fraction of that compressed."""
+
+RECOMPUTED = 1
+"""Flag of a window: the forward ran in a backward, as activation checkpointing has it run again."""
 
 
 def is_training(phase: str) -> bool:
@@ -226,6 +236,36 @@ class HistoryRecord(Model):
     # whether there were max_entries of them, so that older ones may have been overwritten
 
 
+ModulePath = Annotated[str, Field(max_length=1000)]
+"""A module's path: at most 1,000 characters, since reports repeat it."""
+
+Window = tuple[Annotated[int, Field(ge=0, lt=MOST_WINDOWS)], Micros, Micros, Annotated[int, Field(ge=0, lt=1 << 31)]]
+"""(index into the names, start_us, stop_us, flags) of one call of a module, with all hooks around its forward."""
+
+
+class ModuleRecord(Model):
+    """When the forwards of a model's modules ran, in the steps in which names were read: the first three."""
+
+    names: Annotated[tuple[ModulePath, ...], Field(max_length=MOST_WINDOWS)] = ()
+    # paths as in NameRecord.name, without the wrappers that put no name of their own before a parameter's:
+    # layers.3.mlp; "" is a whole model. A module that lies in several places has the first of their names
+    windows: Annotated[tuple[Window, ...], Field(max_length=MOST_WINDOWS)] = ()
+    # in order of their start, an outer one before those that lie in it. They nest: a window lies in another
+    # or beside it. Times are as those of phases, on the clock of the snapshot's time_us; a stop before its
+    # start is taken for the start. Flags: RECOMPUTED; others are of a newer recorder, and may be ignored
+    complete: bool | None = None
+    # false where calls were left out: there were more than are kept, they were made in several threads at
+    # once, or something that is compiled would have seen that they are noted. What is compiled has one
+    # window for the whole of it, and that is no omission
+
+    @model_validator(mode="after")
+    def _has_the_names(self) -> ModuleRecord:
+        highest = max((window[0] for window in self.windows), default=-1)
+        if highest >= len(self.names):
+            raise ValueError(f"a window is of name {highest}, and there are {len(self.names)}")
+        return self
+
+
 class RankRecord(Model):
     """``rankNNNNN.json``: what one rank knew while it ran and a snapshot cannot say."""
 
@@ -249,6 +289,8 @@ class RankRecord(Model):
     # in order of time_us. A recorder notes names where they changed: some dozens of times
     holders: tuple[HolderRecord, ...] = ()
     # found when asked for; empty says nothing
+    modules: ModuleRecord | None = None
+    # none where nobody looked: without the hooks of snapviz record, or where no model was called in training
     metrics: Metrics = {}
     # name → value, of this rank. NaN and infinity are not known
 

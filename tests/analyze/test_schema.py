@@ -9,7 +9,7 @@ import pytest
 from snapviz import schema
 from snapviz.analyze.describe import allocator_settings
 from snapviz.errors import RunError
-from snapviz.schema import RankRecord, RunManifest, read_manifest, read_rank_record
+from snapviz.schema import MOST_WINDOWS, RECOMPUTED, RankRecord, RunManifest, read_manifest, read_rank_record
 from tests.analyze.builders import SAMPLES, Trace, record, run_of
 
 MANIFEST = {"schema_version": 1, "name": "main"}
@@ -96,6 +96,12 @@ def with_name(**changed: object) -> dict[str, object]:
     return RANK | {"boundaries": [{"time_us": 1, "names": [NAME | changed]}]}
 
 
+def with_window(place: int, number: int) -> dict[str, object]:
+    window = [0, 1, 2, 0]
+    window[place] = number
+    return RANK | {"modules": {"names": [""], "windows": [window]}}
+
+
 @pytest.mark.parametrize("number", [1 << 63, (1 << 64) + 1, 10**400, -1])
 @pytest.mark.parametrize(
     ("field", "document"),
@@ -114,11 +120,40 @@ def with_name(**changed: object) -> dict[str, object]:
         ("address", lambda n: with_name(address=n)),
         ("nbytes", lambda n: with_name(nbytes=n)),
         ("shape.0", lambda n: with_name(shape=[n])),
+        *((f"windows.0.{place}", lambda n, place=place: with_window(place, n)) for place in range(4)),
     ],
 )
 def test_no_number_of_a_record_leaves_int64(field: str, document: Callable[[int], object], number: int) -> None:
     with pytest.raises(RunError, match=rf"^x: (.*\.)?{field}: Input should be (less|greater) than"):
         read_rank_record(json.dumps(document(number)), "x")
+
+
+@pytest.mark.parametrize(
+    ("modules", "words"),
+    [
+        ({"names": ["a"], "windows": [[1, 1, 2, 0]]}, "modules: Value error, a window is of name 1, and there are 1"),
+        ({"windows": [[0, 1, 2, 0]]}, "modules: Value error, a window is of name 0, and there are 0"),
+        ({"names": ["a" * 1_001]}, "modules.names.0: String should have at most 1000 characters"),
+        ({"names": ["a"], "windows": [[0, 1, 2]]}, "modules.windows.0.3: Field required"),
+        ({"names": ["a"], "windows": [[0, 1, 2, 0, 0]]}, "modules.windows.0: Tuple should have at most 4 items"),
+        ({"names": ["a"], "windows": [["0", 1, 2, 0]]}, "modules.windows.0.0: Input should be a valid integer"),
+        ({"names": ["a"], "windows": [[0, 1, 2, 0]] * (MOST_WINDOWS + 1)}, "modules.windows: Tuple should have at mos"),
+        ({"names": ["a"] * (MOST_WINDOWS + 1)}, "modules.names: Tuple should have at most 100000 items"),
+    ],
+)
+def test_windows_of_modules_are_bounded_and_have_names(modules: object, words: str) -> None:
+    with pytest.raises(RunError) as caught:
+        read_rank_record(json.dumps(RANK | {"modules": modules}), "x")
+    assert words in str(caught.value)
+
+
+def test_a_record_with_windows_survives_a_round_trip() -> None:
+    modules = {"names": ["", "layers.0"], "windows": [[0, 1, 9, 0], [1, 2, 3, RECOMPUTED]], "complete": False}
+    one = read_rank_record(json.dumps(RANK | {"modules": modules}), "x")
+    assert one.modules is not None
+    assert one.modules.windows == ((0, 1, 9, 0), (1, 2, 3, 1))
+    assert read_rank_record(one.model_dump_json(), "x") == one
+    assert read_rank_record(json.dumps(RANK), "x").modules is None
 
 
 def test_a_ring_of_torchs_largest_size_is_a_ring() -> None:

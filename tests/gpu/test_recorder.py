@@ -5,6 +5,7 @@ Skipped where there is no CUDA device. What ran where: README.md in this folder.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,9 +18,11 @@ from typing import Any
 import pytest
 
 import snapviz
+from snapviz.analyze.module_windows import module_windows
 from snapviz.analyze.run import Rank, load_run
 from snapviz.snapshot.columns import ACTIONS
 from tests.truth import misnamed, off_counters
+from tests.windowtruth import BLOCKS, kept_by_window, misplaced, outside_of_windows
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
@@ -204,3 +207,87 @@ def test_memory_outside_the_allocator_is_noted(tmp_path: Path) -> None:
     assert counters.device_free_bytes is not None
     outside = counters.device_total_bytes - counters.device_free_bytes - counters.end_reserved_bytes
     assert outside > 100 * MIB  # a context alone takes more
+
+
+WINDOWS = """
+import json, sys, torch
+{blocks}
+
+def plain():
+    return torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 512))
+
+# what a block saves by its own hooks is not checkpointed
+checkpointed = sys.argv[1] == "checkpointed"
+model = (torch.nn.Sequential(*(plain() for _ in range(4))) if checkpointed else model_of(4, 512)).cuda()
+if sys.argv[1] == "fsdp2":
+    from torch.distributed.fsdp import fully_shard
+    torch.distributed.init_process_group("nccl")
+    for module in (*model, model):
+        fully_shard(module)
+blocks, run = [] if checkpointed else list(model), model
+if checkpointed:
+    from torch.utils.checkpoint import checkpoint
+    class Checkpointed(torch.nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+        def forward(self, x):
+            for block in self.inner:
+                x = checkpoint(block, x, use_reentrant=False)
+            return x
+    run = Checkpointed(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+saved = []
+for step in range(4):
+    run(torch.randn(64, 512, device="cuda")).sum().backward()
+    saved.append([each for block in blocks for each in block.saved])
+    for block in blocks:
+        block.saved.clear()
+    optimizer.step()
+    optimizer.zero_grad()
+json.dump(saved, open(sys.argv[2], "w"))
+"""
+
+
+@pytest.mark.parametrize("way", ["plain", "fsdp2"])
+def test_what_a_module_makes_is_made_in_its_windows(tmp_path: Path, way: str) -> None:
+    rank, saved = recorded_windows(tmp_path, way)
+    blocks = [str(number) for number in range(4)]
+    for step in range(3):
+        forward = f"train/step{step}/forward"
+        assert len(saved[step]) == 8, "two of each block"
+        assert misplaced(rank, forward, saved[step]) == []
+        assert outside_of_windows(rank, forward, blocks, f"forward ({tmp_path / 'train.py'}:") == []
+    if way == "plain":
+        # the windows tell them apart: what is of other blocks is none of the first
+        others = [("0", address) for _, address in saved[1][2:]]
+        assert len(misplaced(rank, "train/step1/forward", others)) == len(others)
+        # the first step has a library's workspaces too
+        kept = kept_by_window(rank, "train/step1/forward", blocks)
+        assert list(kept) == blocks
+        assert set(kept.values()) == {64 * 512 * (4 + 4 + 1) * 4}
+
+
+def test_what_runs_again_has_windows_in_backward(tmp_path: Path) -> None:
+    rank, _ = recorded_windows(tmp_path, "checkpointed")
+    found = module_windows(rank.record)
+    assert found is not None
+    assert found.complete
+    again = [found.names[name] for name in found.name[found.recomputed].tolist()]
+    blocks = [name for name in again if name.count(".") == 1]
+    assert blocks == [f"inner.{number}" for number in (3, 2, 1, 0)] * 3
+    phases = rank.facts().phases
+    for start_us, stop_us in zip(found.start_us[found.recomputed], found.stop_us[found.recomputed], strict=True):
+        within = (phases.start_us <= start_us) & (phases.stop_us >= stop_us)
+        assert any(name.endswith("/backward") for name, here in zip(phases.names, within, strict=True) if here)
+
+
+def recorded_windows(tmp_path: Path, way: str) -> tuple[Rank, list[list[tuple[str, int]]]]:
+    script = tmp_path / "train.py"
+    # the names of a whole model have nothing before them
+    script.write_text(WINDOWS.replace("{blocks}", BLOCKS.replace('name="model"', 'name=""')))
+    world = ("--world-size", "4") if way == "fsdp2" else ()
+    done = cli("-o", str(tmp_path / "run"), *world, "--", str(script), way, str(tmp_path / "saved.json"))
+    assert done.returncode == 0, done.stderr
+    saved = json.loads((tmp_path / "saved.json").read_text())
+    return only_rank(tmp_path / "run"), [[(path.lstrip("."), address) for path, address in step] for step in saved]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+from snapviz.record.windows import WindowLog
 
 __all__ = ["PhaseStub"]
 
@@ -16,6 +19,7 @@ class PhaseStub:
         self.watched: list[Any] = []
         self.marked: list[str] = []
         self.broken = False
+        self.windows = WindowLog(self.paths)
 
     def open(self, name: str) -> None:
         if self.broken:
@@ -33,6 +37,10 @@ class PhaseStub:
 
     def mark(self) -> None:
         self.marked.append(self.opened[-1])
+
+    def paths(self) -> Iterator[tuple[str, Any]]:
+        for model in self.watched:
+            yield from model.named_modules()
 
     def watch(self, *things: Any) -> None:
         self.watched += things

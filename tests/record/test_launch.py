@@ -292,6 +292,9 @@ def test_a_training_is_recorded(here: Path) -> None:
     assert len(phases) == 19
     assert phases[:5] == ["materialize", "optimizer", "train", "train/step0", "train/step0/forward"]
     assert phases[-1] == "train/step3/optimizer"
+    modules = record_of(here / "runs" / "pr").modules
+    assert modules is not None
+    assert (modules.names, len(modules.windows), modules.complete) == (("",), 3, None)
     written = manifest(here / "runs" / "pr")
     assert (written.name, written.command) == ("PR", ("train.py", "-a"))
     assert written.settings == {"batch_size": "8", "x": "a=b"}
@@ -324,6 +327,7 @@ def test_without_hooks_there_are_the_scripts_own_phases(here: Path) -> None:
     result = recorded("-o", "run", "--no-auto", "--", "train.py")
     assert said(result)[-1] == "snapviz: recorded 0 steps, 1 phase → run"
     assert [phase.name for phase in record_of(here / "run").phases] == ["all"]
+    assert record_of(here / "run").modules is None
 
 
 def test_a_faked_world_is_one_rank_of_it(here: Path) -> None:

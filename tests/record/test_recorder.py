@@ -352,7 +352,7 @@ def test_clocks_that_a_program_stops_stop_nothing(tmp_path: Path, monkeypatch: p
     assert record_of(tmp_path / "run").phases[0].start_us > 10**15
     from snapviz.record import phases
 
-    phases._settle(lambda: 1)  # as a program that replaces what is already bound has it
+    phases.settle(lambda: 1)  # as a program that replaces what is already bound has it
 
 
 @pytest.mark.parametrize(

@@ -6,25 +6,25 @@ hooks, of which it warns. A third is left alone by all: ``_compiled_call_impl``,
 sets and a call goes through where it is there (torch/nn/modules/module.py, 2.4 to 2.14). It is neither
 pickled nor copied, and what goes around it goes around every hook of a framework, FSDP's among them.
 
-On ``Module`` it is there only between calls of roots and for the first two steps; later only on the
-classes of the roots that were found. So no call of a submodule ever costs anything in a step.
+On ``Module`` it is there between calls of roots for the first two steps, and inside of them for the first three,
+in which the calls of modules are noted (``calls``); later only on the classes of the roots that were found. So no
+call of a submodule costs anything from then on.
 """
 
 from __future__ import annotations
 
 import contextlib
-import types
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from snapviz.record.frameworks.calls import IMPL, Call, Calls
 from snapviz.record.frameworks.patching import Undo, all_of, wrap
 from snapviz.record.guard import tell
 
 __all__ = ["install"]
 
-_NAME = "_compiled_call_impl"
 _LOOKED_FOR = 2
 """Steps in which other roots are looked for too: a second model may be called only when the first has stepped."""
 
@@ -48,6 +48,7 @@ def install(auto: Any) -> Undo:
             wrap(torch.autograd, "backward", backward),
             wrap(torch.autograd, "grad", grad),
             wrap(torch.nn.Module, "compile", roots.covering),
+            wrap(torch, "compile", roots.calls.compiles),
         ]
     )
 
@@ -60,26 +61,6 @@ def _lies_on(tensors: Any, device_type: str) -> bool:
     if not isinstance(tensors, (list, tuple)):
         return True  # an iterator, or a node of the graph: it is not ours to use up
     return any(_lies_on(each, device_type) for each in tensors)
-
-
-class _Call:
-    """A function as a class has it, which is nothing where the class is pickled by value.
-
-    cloudpickle and dill write a class of the program's own file with all that is in it, and neither a recorder nor
-    its lock can go along.
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def __get__(self, module: Any, _: type | None = None) -> Any:
-        return self if module is None else types.MethodType(self._function, module)
-
-    def __reduce__(self) -> tuple[Any, tuple[()]]:
-        return type(None), ()
-
-    def __deepcopy__(self, _: Any) -> _Call:
-        return self
 
 
 class _Roots:
@@ -95,16 +76,15 @@ class _Roots:
         self._undos: list[Undo] = []
         self._odd: set[type] = set()
         self._calls: dict[type, Any] = {}
-        self._looking = True
-        self._finder = self._make(lambda module: self._is_root(module) or self._adopt(module))
+        finder = self._make(lambda module: self._is_root(module) or self._adopt(module))
+        self.calls = Calls(auto, finder, self._cover)
 
     def install(self) -> Undo:
         """Begins to look for roots."""
-        self._look(True)
+        self.calls.look(True)
 
         def undo() -> None:
-            self._looking = False
-            self._look(False)
+            self.calls.remove()
             self._set_on_classes(False)
             self._calls.clear()
             all_of(self._undos)()
@@ -118,40 +98,35 @@ class _Roots:
 
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
             inner = module._call_impl
-            if self._compiling() or not self._trains(module) or not is_root(module):
+            if self._compiling():
                 return inner(*args, **kwargs)
-            return self._run(inner, args, kwargs)
-
-        return _Call(call)
-
-    def _run(self, inner: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        with self._not_looking(), self._auto.forward():
+            if self._trains(module) and is_root(module):
+                return self._run(module, inner, args, kwargs)
+            if self.calls.noting:
+                return self.calls.note(module, inner, args, kwargs)
             return inner(*args, **kwargs)
 
-    @contextlib.contextmanager
-    def _not_looking(self) -> Iterator[None]:
-        on = vars(self._torch.nn.Module).get(_NAME) is self._finder
-        self._look(False)
-        try:
-            yield
-        finally:
-            self._looking = self._looking and self._auto.steps_begun <= _LOOKED_FOR
-            if on and self._looking:
-                self._look(True)
+        return Call(call)
 
-    def _look(self, on: bool) -> None:
-        present = vars(self._torch.nn.Module).get(_NAME)
-        if on and present is None:
-            self._torch.nn.Module._compiled_call_impl = self._finder
-        elif not on and present is self._finder:
-            self._torch.nn.Module._compiled_call_impl = None
+    def _run(self, module: Any, inner: Callable[..., Any], args: Any, kwargs: Any, compiled: bool = False) -> Any:
+        with self._inside(), self._auto.forward(), self.calls.noted():
+            return self.calls.note(module, inner, args, kwargs, compiled)
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        with self.calls.inside():
+            try:
+                yield
+            finally:
+                if self._auto.steps_begun > _LOOKED_FOR:
+                    self.calls.look(False)
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
         """Around a compiler that reads Python code: it finds what it would find without us."""
         self._set_on_classes(False)
         try:
-            with self._not_looking():
+            with self.calls.aside():
                 yield
         finally:
             self._set_on_classes(True)
@@ -159,7 +134,7 @@ class _Roots:
     @contextlib.contextmanager
     def backward(self) -> Iterator[None]:
         """Around a backward: forwards that checkpointing runs again are no roots'."""
-        with self._not_looking(), self._auto.backward():
+        with self._inside(), self._auto.backward(), self.calls.noted():
             yield
 
     # ------------------------------------------------------------------ roots
@@ -195,17 +170,17 @@ class _Roots:
         return any(sharded or each.device.type == self._auto.device_type for each in module.parameters())
 
     def _put_on(self, cls: type) -> None:
-        if cls not in self._calls and cls is not self._torch.nn.Module and _NAME not in vars(cls):
+        if cls not in self._calls and cls is not self._torch.nn.Module and IMPL not in vars(cls):
             self._calls[cls] = self._make(self._is_root)
             self._set_on_classes(True)
 
     def _set_on_classes(self, on: bool) -> None:
         for cls, call in self._calls.items():
-            present = vars(cls).get(_NAME)
+            present = vars(cls).get(IMPL)
             if on and present is None:
-                setattr(cls, _NAME, call)
+                setattr(cls, IMPL, call)
             elif not on and present is call:
-                delattr(cls, _NAME)
+                delattr(cls, IMPL)
 
     # ------------------------------------------------------------------ Module.compile
 
@@ -213,25 +188,31 @@ class _Roots:
     def covering(self, module: Any, *_: Any, **__: Any) -> Iterator[None]:
         """Around ``Module.compile``: what it sets on the module hides what is on its class."""
         yield
-        inner = vars(module).get(_NAME)
-        if inner is not None:
-            # weakly: to put something on a module must not keep it
-            self._cover(weakref.ref(module), inner)
+        if vars(module).get(IMPL) is not None:
+            self._cover(module)
 
-    def _cover(self, ref: weakref.ref[Any], inner: Callable[..., Any]) -> None:
+    def _cover(self, module: Any) -> None:
+        # weakly: to put something on a module must not keep it
+        ref, inner = weakref.ref(module), vars(module)[IMPL]
+        del module
+
         def call(*args: Any, **kwargs: Any) -> Any:
             module = ref()
-            if module is None or self._compiling() or not self._trains(module) or not self._is_covered_root(module):
+            if module is None or self._compiling():
                 return inner(*args, **kwargs)
-            return self._run(inner, args, kwargs)
+            if self._trains(module) and self._is_covered_root(module):
+                return self._run(module, inner, args, kwargs, compiled=True)
+            if self.calls.noting:
+                return self.calls.note(module, inner, args, kwargs, compiled=True)
+            return inner(*args, **kwargs)
 
         def undo() -> None:
             module = ref()
-            if module is not None and vars(module).get(_NAME) is call:
-                vars(module)[_NAME] = inner
+            if module is not None and vars(module).get(IMPL) is call:
+                vars(module)[IMPL] = inner
 
-        vars(ref())[_NAME] = call
+        vars(ref())[IMPL] = call
         self._undos.append(undo)
 
     def _is_covered_root(self, module: Any) -> bool:
-        return self._is_root(module) or (self._looking and self._adopt(module))
+        return self._is_root(module) or (self.calls.looking and self._adopt(module))
