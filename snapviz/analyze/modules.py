@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.facts import ANNOTATED, CATEGORIES, INFERRED, ROOT, Facts
+from snapviz.analyze.module_windows import module_windows
 from snapviz.analyze.owners import normal_owner
 from snapviz.analyze.scopes import Scope, find_scopes
 from snapviz.analyze.windows import painted
@@ -125,8 +126,14 @@ def _joint_path(text: str | None) -> str:
 
 
 def _recorded(facts: Facts) -> list[_Window]:
-    """Windows that the record has."""
-    return []
+    """Windows that the record has: of every module, in the first steps."""
+    found = module_windows(facts.record)
+    if found is None:
+        return []
+    names = [normal_owner(name) or ROOT for name in found.names]
+    columns = (found.name, found.start_us, found.stop_us, found.recomputed)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [_Window(names[name], start_us, stop_us, again) for name, start_us, stop_us, again in rows]
 
 
 @dataclass(frozen=True)

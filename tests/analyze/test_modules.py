@@ -7,6 +7,7 @@ import pytest
 from snapviz.analyze.facts import ROOT, Facts
 from snapviz.analyze.modules import module_of_name
 from snapviz.analyze.passes import analyze
+from snapviz.schema import RECOMPUTED
 from tests.analyze.builders import MIB, Trace, frame, record
 
 FORWARD = frame("forward", "/w/model.py")
@@ -69,6 +70,33 @@ def test_a_forward_that_never_ends_lends_its_name_to_nothing() -> None:
     moment(trace, "FSDP::pre_forward (layers.0)")
     trace.alloc(20, FORWARD)
     assert modules(trace) == [""]
+
+
+def test_what_is_made_in_a_recorded_window_is_that_modules() -> None:
+    trace = Trace()
+    windows: list[tuple[int, int, int, int]] = []
+
+    def run(name: int, again: bool = False, inner: int | None = None) -> None:
+        start = trace.now
+        trace.alloc(20, FORWARD)
+        trace.tick()
+        if inner is not None:
+            run(inner, again)
+        trace.alloc(22, FORWARD)
+        windows.append((name, start, trace.now, RECOMPUTED if again else 0))
+        trace.tick()
+
+    trace.alloc(24, FORWARD)
+    trace.tick()
+    run(0, inner=1)
+    run(1, again=True)
+    trace.alloc(26, FORWARD)
+    noted = {"names": ("", "_orig_mod.layers.0"), "windows": tuple(sorted(windows, key=lambda one: one[1]))}
+    snap = trace.snap()
+    facts = analyze(0, snap.columns, snap.replay(0), record([("train", 0, trace.now)], modules=noted))
+    found = [facts.modules[i] for i in facts.module]
+    assert found == ["", ROOT, "layers.0", "layers.0", ROOT, "layers.0", "layers.0", ""]
+    assert facts.recomputed.tolist() == [False] * 5 + [True, True, False]
 
 
 def test_several_modules_of_one_group_are_what_they_share() -> None:
