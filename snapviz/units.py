@@ -48,18 +48,22 @@ def parse_bytes(text: str | int) -> int:
     return count
 
 
-def format_bytes(count: int, signed: bool = False) -> str:
-    """``4.00 MiB``, ``512 B``; with ``signed`` a difference: ``+4.00 MiB``, ``-512 B``, ``0``."""
+def format_bytes(count: int, signed: bool = False, decimals: int = 2) -> str:
+    """``4.00 MiB``, ``512 B``; with ``signed`` a difference: ``+4.00 MiB``, ``-512 B``, ``0``.
+
+    ``decimals`` is 1 in sentences, where the exact number stands beside it, and at least 1.
+    """
     if signed:
-        return ("+" if count > 0 else "") + format_bytes(count) if count else "0"
+        return ("+" if count > 0 else "") + format_bytes(count, decimals=decimals) if count else "0"
     sign, size = ("-" if count < 0 else ""), abs(count)
     if size < 1024:
         return f"{sign}{size} B"
+    one = 10**decimals
     for exponent in range(1, len(_IEC)):
-        hundredths = _rounded(size * 100, 1 << (10 * exponent))
-        if hundredths < 1024_00:
+        parts = _rounded(size * one, 1 << (10 * exponent))
+        if parts < 1024 * one:
             break
-    return f"{sign}{hundredths // 100}.{hundredths % 100:02} {_IEC[exponent]}"
+    return f"{sign}{parts // one}.{parts % one:0{decimals}} {_IEC[exponent]}"
 
 
 def format_exact(count: int, signed: bool = False) -> str:

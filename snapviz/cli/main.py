@@ -1,8 +1,8 @@
 """Explains PyTorch device memory: what a snapshot holds, and what differs between two runs.
 
 PATH, BASE, HEAD and RUN are a run directory (run.json), a snapshot file (.pickle, also .gz, .xz, .zst), or
-a folder of snapshot files. Exit codes: 0 done, 2 usage or unreadable input (also where only one rank of
-many is broken), 3 an error inside snapviz.
+a folder of snapshot files. Exit codes: 0 done, 1 a rule of --fail-on was hit, 2 usage or unreadable input (also
+where only one rank of many is broken), 3 an error inside snapviz.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from snapviz.cli import benchmark_plot, dangling, diff, export, info, leaks, output, peak, ranks, record
+from snapviz.cli import benchmark_plot, check, dangling, diff, export, info, leaks, output, peak, ranks, record
 from snapviz.errors import SnapvizError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["build_parser", "main"]
 # Only argparse and the standard library up to here: --help has to be there at once. A command imports
 # what it needs when it runs.
 
-COMMANDS = (info, peak, leaks, ranks, dangling, diff, export, record, benchmark_plot)
+COMMANDS = (info, peak, leaks, ranks, dangling, diff, check, export, record, benchmark_plot)
 
 TRACEBACK = "SNAPVIZ_TRACEBACK"
 """Environment variable that shows the traceback of an internal error."""

@@ -20,6 +20,7 @@ __all__ = [
     "add_output_arguments",
     "add_reading_arguments",
     "add_row_arguments",
+    "add_rule_arguments",
     "check_output",
     "path_text",
     "row_arguments",
@@ -104,6 +105,19 @@ def add_row_arguments(parser: argparse.ArgumentParser) -> None:
 def row_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """The same, as the arguments of ``snapviz.diff``."""
     return {name: getattr(args, name) for name in ("by", "mode", "measure", "threshold", "mask")}
+
+
+def add_rule_arguments(parser: argparse.ArgumentParser, required: bool = False) -> None:
+    """--fail-on."""
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        default=None if required else [],
+        required=required,
+        metavar="RULE",
+        help="FIGURE:LIMIT, such as phase.train.peak:5%%, peak:+512MiB, end.reserved:12GiB or dangling:0B; exits "
+        "with 1 where a rank has more; repeatable",
+    )
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from snapviz.report.budgettext import budget_lines
 from snapviz.report.difftables import (
     metric_lines,
     outside_lines,
@@ -36,6 +37,7 @@ def diff_lines(report: DiffReport, width: int = 100, top: int = 10) -> list[Line
     width = max(60, width)
     lines = _header(report, width)
     lines += _warnings(report, width)
+    lines += budget_lines(report.budgets, width)
     phases, reserved = phase_lines(report, width), reserved_lines(report, width)
     lines += [*phases, *([] if phases or not reserved else [line()]), *reserved]
     lines += rank_lines(report, width)

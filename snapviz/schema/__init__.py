@@ -1,4 +1,4 @@
-"""What crosses a boundary: the documents of a run directory (``run``), and the reports (``diff``, ``info``).
+"""What crosses a boundary: the documents of a run directory (``run``), and the reports (``diff``, ``info``, ``check``).
 
 One model per document and per thing a person would point at in it; never one per event. Byte counts are
 integers, in bytes, and end in ``_bytes``; times are integers, µs since the Unix epoch, and end in
@@ -15,6 +15,15 @@ from snapviz.schema.beside import (
     Benchmark,
     BenchmarkSide,
     OutsideDelta,
+)
+from snapviz.schema.budget import (
+    Budget,
+    BudgetRank,
+)
+from snapviz.schema.check import (
+    CHECK_VERSION,
+    CheckReport,
+    Culprits,
 )
 from snapviz.schema.dangling import (
     DANGLING_VERSION,
@@ -117,6 +126,7 @@ from snapviz.schema.trust import (
 )
 
 __all__ = [
+    "CHECK_VERSION",
     "DANGLING_VERSION",
     "DIFF_VERSION",
     "INFO_VERSION",
@@ -137,7 +147,11 @@ __all__ = [
     "BenchmarkSide",
     "Boundary",
     "BrokenRank",
+    "Budget",
+    "BudgetRank",
     "By",
+    "CheckReport",
+    "Culprits",
     "Dangling",
     "DanglingPhase",
     "DanglingReport",

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from snapviz.schema.base import Metrics, Model, Settings
 from snapviz.schema.beside import Benchmark, OutsideDelta
+from snapviz.schema.budget import Budget
 from snapviz.schema.rows import DiffOptions, DiffRow, FoldedRows, Unchanged
 from snapviz.schema.run import GitState
 from snapviz.schema.trust import RankTrust, Trust
@@ -322,3 +323,5 @@ class DiffReport(Model):
     # where both manifests have tokens_per_s
     options: DiffOptions = DiffOptions()
     # how the rows were made
+    budgets: tuple[Budget, ...] = ()
+    # the rules of --fail-on, judged, in the order they were given
