@@ -14,10 +14,13 @@ from typing import Literal, cast
 from snapviz.errors import UsageError
 from snapviz.units import parse_bytes
 
-__all__ = ["FIGURES", "Bound", "Figure", "Measure", "Rule", "parse_rule"]
+__all__ = ["FIGURES", "Bound", "Figure", "Measure", "Ranks", "Rule", "parse_rule", "rank_number"]
 
 Figure = Literal["peak", "end", "dangling", "growth"]
 Measure = Literal["requested", "allocated", "active", "reserved"]
+
+Ranks = int | Literal["max", "all"]
+"""Which ranks a limit is for: every one and the worst is told, every one and each is told, or one by number."""
 
 _MEASURES = ("requested", "allocated", "active", "reserved")
 
@@ -109,6 +112,15 @@ def parse_rule(text: str) -> Rule:
         measure=cast("Measure", found["measure"] or "allocated"),
         category=_category(text, found["category"]) if found["category"] else None,
     )
+
+
+def rank_number(rank: Ranks) -> int | None:
+    """The one rank that is judged; none for every one. Raises ``UsageError``."""
+    if isinstance(rank, str) and rank in ("max", "all"):
+        return None
+    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
+        raise UsageError(f"rank={rank!r}: use 'max', 'all' or a rank's number")
+    return rank
 
 
 def _bound(text: str, limit: str) -> Bound:

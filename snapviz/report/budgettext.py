@@ -5,7 +5,7 @@ Pure: finished ``Budget`` documents and rows in, lines or text out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from snapviz.report.keepers import kept_lines
@@ -91,19 +91,19 @@ def _reasons(budget: Budget, width: int) -> list[Line]:
     lines: list[Line] = []
     but = "" if budget.state == "not judged" else "not judged: "
     for reason, ranks in list(why.items())[:_REASONS]:
-        words = _ranks_in_words([one.rank for one in ranks])
+        words = _ranks_in_words([one.rank for one in ranks], ": ")
         lines += wrapped(f"{words}{but}{clean(reason)}", width, " " * 14, " " * 16)
     if len(why) > _REASONS:
         lines.append(line(f"{' ' * 14}{plural(len(why) - _REASONS, 'more reason')} (--format json has all)"))
     return lines
 
 
-def _ranks_in_words(ranks: Sequence[int | None]) -> str:
+def _ranks_in_words(ranks: Sequence[int | None], after: str = "") -> str:
     known = [str(rank) for rank in ranks if rank is not None]
     if not known:
         return ""
     more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
-    return f"rank{'s' if len(known) > 1 else ''} {', '.join(known[:_NAMED])}{more}: "
+    return f"rank{'s' if len(known) > 1 else ''} {', '.join(known[:_NAMED])}{more}{after}"
 
 
 # ------------------------------------------------------------------ sentences
@@ -116,9 +116,8 @@ def sentences(budget: Budget, every: bool = False, base: str = "the baseline") -
     """
     hit = sorted((one for one in budget.ranks if one.state == "hit"), key=lambda one: -(one.over_bytes or 0))
     told = [_sentence(budget, one, base) for one in (hit if every else hit[:1])]
-    rest = len(hit) - len(told)
-    if rest:
-        told[-1] += f"\n  and {plural(rest, 'more rank')} above the limit: {_list(one.rank for one in hit[1:])}"
+    if rest := hit[len(told) :]:
+        told[-1] += f"\n  also above the limit: {_ranks_in_words([one.rank for one in rest])}"
     return told + list(_not_judged(budget))
 
 
@@ -130,11 +129,7 @@ def _not_judged(budget: Budget) -> Iterator[str]:
     if not budget.ranks:
         why = {"no rank could be read": []}
     for reason, ranks in why.items():
-        yield f"{clean(budget.rule)} cannot be judged: {_ranks_in_words(ranks)}{clean(reason)}"
-
-
-def _list(ranks: Iterable[int | None]) -> str:
-    return _ranks_in_words(list(ranks)).removesuffix(": ").removeprefix("ranks ").removeprefix("rank ")
+        yield f"{clean(budget.rule)} cannot be judged: {_ranks_in_words(ranks, ': ')}{clean(reason)}"
 
 
 def _sentence(budget: Budget, rank: BudgetRank, base: str = "the baseline") -> str:
@@ -160,7 +155,8 @@ def _short(count: int) -> str:
 def _more(budget: Budget, rank: BudgetRank) -> str:
     if not rank.base_bytes and budget.bound.endswith("%"):
         return "any percentage of nothing is nothing"
-    return f"{budget.bound.removeprefix('+')} more"
+    more = budget.bound.removeprefix("+")
+    return "no more" if more in ("0B", "0%") else f"{more} more"
 
 
 def _what(budget: Budget, count: str) -> str:

@@ -1,0 +1,176 @@
+"""A test's runs against its markers, the session's rules and its baseline; and their figures for the report.
+
+Imported once a test has something to judge: what is imported here reads recordings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from snapviz.analyze.run import Run, load_run
+from snapviz.compare.measuring import Meter
+from snapviz.compare.rules import Bound, Rule
+from snapviz.errors import SnapvizError
+from snapviz.pytest_plugin.limits import Limit
+from snapviz.pytest_plugin.memory import Memory, place_of
+from snapviz.pytest_plugin.settings import Settings
+from snapviz.schema import MANIFEST
+from snapviz.testing import faults
+
+__all__ = ["look"]
+
+_PHASES = 12
+"""Phases of a run whose figures are reported, besides those that have limits."""
+
+_SINGLE: dict[str, Run] = {}
+"""A baseline that is one run for all tests, read once in a process."""
+
+
+def look(memory: Memory, settings: Settings, limits: Sequence[Limit], judge: bool) -> tuple[dict[str, Any], list[str]]:
+    """The figures of a test's runs, plain enough to travel; with ``judge`` what is wrong with them."""
+    problems: list[str] = []
+    try:
+        memory.finish()
+    except (SnapvizError, OSError) as error:
+        problems.append(f"what was recorded cannot be read: {error}")
+    found: dict[str, Any] = {"runs": [], "properties": [], "notes": [], "judged": []}
+    if judge:
+        problems += _of_limits(memory, limits)
+    for index, run in enumerate(memory.runs):
+        base, why = _baseline(memory, settings, index)
+        found["runs"].append(_figures(run, base, limits, index in memory.recorded))
+        found["properties"] += _properties(found["runs"][-1], index)
+        if why:
+            found["notes"].append(f"{run.name}: {why}")
+        if judge:
+            problems += _of_rules(run, base, settings.rules, found)
+    return found, [] if not judge else problems
+
+
+def _of_limits(memory: Memory, limits: Sequence[Limit]) -> Iterator[str]:
+    """What the markers find."""
+    for limit in limits:
+        if not memory.runs:
+            why = "; ".join(memory.lost) or "nothing was recorded or loaded by the fixture snapviz"
+            yield f"{limit.text}: {why}"
+        for index, run in enumerate(memory.runs):
+            try:
+                texts = [text for _, text in faults(run, [limit.rule], limit.rank)]
+            except SnapvizError as error:
+                texts = [f"{limit.text}: {error}"]
+            if texts and index in memory.recorded:
+                texts.append(f"recorded in {run.path}")
+            yield from texts
+
+
+def _of_rules(run: Run, base: Run | None, rules: Sequence[Rule], found: dict[str, Any]) -> Iterator[str]:
+    """What the session's rules find; those that this test has nothing for are noted, and no fault of it."""
+    for rule in rules:
+        if rule.bound.relative and base is None:
+            continue
+        against = base if rule.bound.relative else None
+        if rule.phase is not None and not _has_phase(rule.phase, run, against):
+            continue
+        found["judged"].append(str(rule))
+        try:
+            for budget, text in faults(run, [rule], baseline=against):
+                if budget.state == "not judged" and rule.figure in ("dangling", "growth") and not run.failures:
+                    found["notes"].append(text)
+                else:
+                    yield text
+        except SnapvizError as error:
+            yield f"{rule}: {error}"
+
+
+def _has_phase(phase: str, *runs: Run | None) -> bool:
+    return any(
+        Meter(run.name, rank.facts()).stretches.named(phase) for run in runs if run is not None for rank in run.ranks
+    )
+
+
+# ------------------------------------------------------------------ the baseline
+
+
+def _baseline(memory: Memory, settings: Settings, index: int) -> tuple[Run | None, str]:
+    """What a test's run is compared with; else why with nothing, "" where no baseline is given."""
+    if settings.baseline is None:
+        return None, ""
+    try:
+        if _is_one_run(settings.baseline):
+            if settings.baseline not in _SINGLE:
+                _SINGLE[settings.baseline] = load_run(settings.baseline)
+            return _SINGLE[settings.baseline], ""
+        if index not in memory.recorded:
+            return None, "a run that the test reads has no baseline of its own"
+        place = Path(settings.baseline) / place_of(memory.nodeid, memory.recorded.index(index))
+        if not place.is_dir():
+            return None, "the baseline has no run of this test: nothing is compared"
+        return load_run(place), ""
+    except SnapvizError as error:
+        return None, f"the baseline cannot be read: {error}"
+
+
+def _is_one_run(baseline: str) -> bool:
+    """Whether it is a run, and not a folder with one for each test."""
+    place = Path(baseline)
+    if "://" in baseline or place.is_file() or (place / MANIFEST).is_file():
+        return True
+    return any(one.is_file() and not one.name.startswith(".") for one in place.iterdir())
+
+
+# ------------------------------------------------------------------ figures
+
+
+def _figures(run: Run, base: Run | None, limits: Sequence[Limit], recorded: bool) -> dict[str, Any]:
+    """The peaks of a run's phases, of the worst rank each."""
+    meters, others = _meters(run), _meters(base)
+    limited = {one.rule.phase: one.rule.bound.count for one in limits if one.rule.phase is not None}
+    top = dict.fromkeys(name for _, one in meters for name in one.stretches.folded if "/" not in name)
+    names = list(dict.fromkeys([*limited, *list(top)[:_PHASES]]))
+    rows = []
+    for name in names:
+        worst, before = _worst(meters, name), _worst(others, name)
+        if worst is not None:
+            rows.append(
+                {
+                    "phase": name,
+                    "peak_bytes": worst[0],
+                    "at_least": worst[2],
+                    "rank": worst[1],
+                    "baseline_bytes": before[0] if before is not None else None,
+                    "limit_bytes": limited.get(name),
+                }
+            )
+    broken = [f"rank {one.rank}" if one.rank is not None else one.message for one in run.failures]
+    return {"name": run.name, "path": run.path if recorded else "", "ranks": len(run.ranks), "phases": rows} | (
+        {"broken": broken} if broken else {}
+    )
+
+
+def _meters(run: Run | None) -> list[tuple[int, Meter]]:
+    return [(rank.rank, Meter(run.name, rank.facts())) for rank in run.ranks] if run is not None else []
+
+
+def _worst(meters: Sequence[tuple[int, Meter]], phase: str) -> tuple[int, int, bool] | None:
+    """Highest peak of a phase, the rank that has it, and whether it may have been higher."""
+    rule = Rule("peak", Bound("absolute"), phase=phase)
+    found = [(rank, meter.measure(rule)) for rank, meter in meters if meter.stretches.named(phase)]
+    known = [(one.count, -rank, one.certainty != "exact") for rank, one in found if one.count is not None]
+    if not known:
+        return None
+    count, rank, unsure = max(known)
+    return count, -rank, unsure
+
+
+def _properties(figures: dict[str, Any], index: int) -> list[tuple[str, int | str]]:
+    """Name and value of each figure, for JUnit."""
+    prefix = f"snapviz.{index + 1}." if index else "snapviz."
+    out: list[tuple[str, int | str]] = [(f"{prefix}run", figures["path"] or figures["name"])]
+    for row in figures["phases"]:
+        out.append((f"{prefix}{row['phase']}.peak_bytes", row["peak_bytes"]))
+        out.append((f"{prefix}{row['phase']}.rank", row["rank"]))
+        if row["baseline_bytes"] is not None:
+            out.append((f"{prefix}{row['phase']}.baseline_bytes", row["baseline_bytes"]))
+    return out
