@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["pytester"]
+
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 # No deadline: numba compiles inside the first example. In CI the examples are derived from the test
 # itself, so that one commit has one answer and a failure belongs to the change that shows it; new

@@ -56,11 +56,12 @@ class Summary:
 
 def _lines(test: str, found: dict[str, Any], width: int) -> Iterator[str]:
     from snapviz.report.layout import Column, Span, clean, render_table
+    from snapviz.report.words import plural
     from snapviz.units import format_bytes
 
     yield clean(test)
     for run in found["runs"]:
-        where = f"recorded in {run['path']}" if run["path"] else f"{run['name']}, {run['ranks']} ranks"
+        where = f"recorded in {run['path']}" if run["path"] else f"{run['name']}, {plural(run['ranks'], 'rank')}"
         yield f"  {clean(where)}"
         for broken in run.get("broken", ()):
             yield f"  ! not in these numbers: {clean(broken)}"
