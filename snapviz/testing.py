@@ -25,7 +25,7 @@ from snapviz.units import parse_bytes
 
 __all__ = ["assert_no_dangling", "assert_no_growth", "assert_phase_peak", "assert_within", "faults"]
 
-_WIDTH = 100
+_WIDTH = 120
 """Columns of a message: a test's output is read in a log."""
 _TOP = 10
 """Owners that a message names."""

@@ -144,7 +144,7 @@ def _sentence(budget: Budget, rank: BudgetRank, base: str = "the baseline") -> s
     exact = f"{format_exact(rank.head_bytes)}, limit {format_exact(rank.limit_bytes)}"
     if rank.base_bytes is not None:
         exact += f": {format_exact(rank.base_bytes)} in {clean(base)}, and {_more(budget, rank)}"
-    inferred = "; which category it is, is inferred" if rank.inferred else ""
+    inferred = "; categories are inferred" if rank.inferred else ""
     return f"{text}\n  {exact}{inferred}"
 
 
@@ -186,7 +186,10 @@ def fault_lines(
     base: str = "the baseline",
 ) -> list[Line]:
     """What is wrong with a rule (``sentences``), and who holds the memory: the ``top`` largest owners."""
-    lines = [line(text) for told in sentences(budget, every, base) for text in told.split("\n")]
+    lines: list[Line] = []
+    for text in chain.from_iterable(told.split("\n") for told in sentences(budget, every, base)):
+        indent = " " * (len(text) - len(text.lstrip()))
+        lines += wrapped(text.lstrip(), width, indent, f"{indent}  ")
     if culprits is None or budget.state != "hit":
         return lines
     if budget.figure == "dangling":
