@@ -9,6 +9,8 @@
 Markers are checked when tests are collected and enforced without any option, against what the fixture recorded or
 loaded in the test. docs/pytest.md says all of it. While pytest starts, only the standard library is imported here:
 numpy, torch and whatever reads a recording wait for a test that needs them.
+
+PYTEST_DONT_REWRITE: there are no assertions of tests in here, and a session in a session has imported it before.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from snapviz.errors import UsageError
 from snapviz.pytest_plugin.limits import MARKERS, faults_of_marks, limits_of
 from snapviz.pytest_plugin.settings import SETTINGS, add_options, read_settings
 from snapviz.pytest_plugin.summary import Summary
@@ -110,9 +113,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _look(item: pytest.Item, judge: bool) -> str:
     """Notes the figures of a test; with ``judge`` what is wrong with them, "" where nothing is."""
-    limits = limits_of(item) if judge else ()
+    try:
+        limits = limits_of(item) if judge else ()
+    except UsageError as error:
+        return str(error)
     memory = item.stash.get(_MEMORY, None)
-    if memory is None:
+    if memory is None or memory.idle:
         return "\n".join(f"{one.text}: nothing was recorded or loaded by the fixture snapviz" for one in limits)
     from snapviz.pytest_plugin.judging import look
 

@@ -39,7 +39,11 @@ def look(memory: Memory, settings: Settings, limits: Sequence[Limit], judge: boo
     if judge:
         problems += _of_limits(memory, limits)
     for index, run in enumerate(memory.runs):
-        base, why = _baseline(memory, settings, index)
+        try:
+            base, why = _baseline(memory, settings, index)
+        except SnapvizError as error:
+            base, why = None, f"the baseline cannot be read: {error}"
+            problems += [f"{rule}: {why}" for rule in settings.rules if rule.bound.relative]
         found["runs"].append(_figures(run, base, limits, index in memory.recorded))
         found["properties"] += _properties(found["runs"][-1], index)
         if why:
@@ -53,8 +57,7 @@ def _of_limits(memory: Memory, limits: Sequence[Limit]) -> Iterator[str]:
     """What the markers find."""
     for limit in limits:
         if not memory.runs:
-            why = "; ".join(memory.lost) or "nothing was recorded or loaded by the fixture snapviz"
-            yield f"{limit.text}: {why}"
+            yield f"{limit.text}: {'; '.join(memory.lost) or 'what was recorded cannot be read'}"
         for index, run in enumerate(memory.runs):
             try:
                 texts = [text for _, text in faults(run, [limit.rule], limit.rank)]
@@ -94,22 +97,22 @@ def _has_phase(phase: str, *runs: Run | None) -> bool:
 
 
 def _baseline(memory: Memory, settings: Settings, index: int) -> tuple[Run | None, str]:
-    """What a test's run is compared with; else why with nothing, "" where no baseline is given."""
+    """What a test's run is compared with; else why with nothing, "" where no baseline is given.
+
+    Raises ``InputError`` for a baseline that is there and cannot be read.
+    """
     if settings.baseline is None:
         return None, ""
-    try:
-        if _is_one_run(settings.baseline):
-            if settings.baseline not in _SINGLE:
-                _SINGLE[settings.baseline] = load_run(settings.baseline)
-            return _SINGLE[settings.baseline], ""
-        if index not in memory.recorded:
-            return None, "a run that the test reads has no baseline of its own"
-        place = Path(settings.baseline) / place_of(memory.nodeid, memory.recorded.index(index))
-        if not place.is_dir():
-            return None, "the baseline has no run of this test: nothing is compared"
-        return load_run(place), ""
-    except SnapvizError as error:
-        return None, f"the baseline cannot be read: {error}"
+    if _is_one_run(settings.baseline):
+        if settings.baseline not in _SINGLE:
+            _SINGLE[settings.baseline] = load_run(settings.baseline)
+        return _SINGLE[settings.baseline], ""
+    if index not in memory.recorded:
+        return None, "a run that the test reads has no baseline of its own"
+    place = Path(settings.baseline) / place_of(memory.nodeid, memory.recorded.index(index))
+    if not place.is_dir():
+        return None, "the baseline has no run of this test: nothing is compared"
+    return load_run(place), ""
 
 
 def _is_one_run(baseline: str) -> bool:

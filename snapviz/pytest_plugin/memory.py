@@ -54,6 +54,11 @@ class Memory:
         self.lost: list[str] = []
         """Why recordings left nothing to judge."""
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was recorded or read, nor tried."""
+        return self._recorder is None and not self.runs and not self.lost
+
     def phase(self, name: str) -> AbstractContextManager[None]:
         """A phase of the recording, in the one that is open (names are joined by ``/``).
 

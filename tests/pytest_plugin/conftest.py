@@ -1,0 +1,54 @@
+"""An inner pytest with the plugin, and a stand-in for a device in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.analyze.builders import ROOT
+
+# what the inner session imports and drops again must have been there before: numpy loads once in a process
+import snapviz.pytest_plugin.judging  # noqa: F401  isort: skip
+
+CONFTEST = """
+import pytest
+from tests.record.builders import MIB, FakeBackend
+
+@pytest.fixture
+def device(monkeypatch):
+    backend = FakeBackend()
+    monkeypatch.setattr("snapviz.record.backend.cuda_backend", lambda: backend)
+    return backend
+"""
+"""A device for tests that ask for it."""
+
+Inner = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture
+def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Inner:
+    """Runs tests, given as source, in a session of their own that has the plugin, in this process."""
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("COLUMNS", "100")
+    pytester.syspathinsert(ROOT)
+
+    def run(source: str, *arguments: str, conftest: str = "", subprocess: bool = False) -> pytest.RunResult:
+        pytester.makeconftest(conftest)
+        pytester.makepyfile(test_it=source)
+        # -p works where snapviz is installed as well, and its entry point has loaded the plugin
+        command = (
+            "-p",
+            "snapviz.pytest_plugin",
+            "--strict-markers",
+            "-W",
+            "error",
+            "-p",
+            "no:cacheprovider",
+            *arguments,
+        )
+        return pytester.runpytest_subprocess(*command) if subprocess else pytester.runpytest_inprocess(*command)
+
+    return run
