@@ -22,9 +22,11 @@ class Summary:
         self._settings = settings
         self._found: dict[str, dict[str, Any]] = {}
         self._failed: set[str] = set()
+        self._ran = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Takes what a test's report carries."""
+        self._ran = True
         found = getattr(report, "snapviz", None)
         if found is not None:
             self._found[report.nodeid] = found
@@ -34,8 +36,8 @@ class Summary:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Writes the section; none where no test recorded or read a run."""
         told = {test: found for test, found in self._found.items() if found["runs"] or found["notes"]}
-        unused = self._unused() if told else []
-        if not told:
+        unused = self._unused() if self._ran else []
+        if not told and not unused:
             return
         terminalreporter.section("device memory (snapviz)")
         # those that failed first

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from snapviz.compare.rules import FIGURES
 from tests.analyze.builders import ROOT, SAMPLES
 from tests.pytest_plugin.conftest import Inner
 
@@ -94,9 +95,31 @@ def test_markers_and_fixture_and_options_are_told(inner: Inner) -> None:
 
 
 def test_tests_without_it_are_left_alone(inner: Inner) -> None:
-    result = inner(PLAIN, "--snapviz-fail-on=peak:1B")
+    result = inner(PLAIN)
     result.assert_outcomes(passed=1)
     assert "device memory" not in result.stdout.str()
+    # but a rule that judged nothing is told
+    result = inner(PLAIN, "--snapviz-fail-on=peak:1B")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["--snapviz-fail-on peak:1B: no test had anything that it could judge"])
+    assert "device memory" not in inner(PLAIN, "--snapviz-fail-on=peak:1B", "--collect-only").stdout.str()
+
+
+def test_the_example_of_the_docs_does_what_they_say(inner: Inner, pytester: pytest.Pytester) -> None:
+    text = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+    code = text[text.index("tests/test_runs.py") :]
+    code = code[code.index("```python\n") + len("```python\n") :]
+    (pytester.path / "sample_snapshots").symlink_to(SAMPLES)
+    result = inner(code[: code.index("```")])
+    result.assert_outcomes(passed=1, failed=2)
+    said = result.stdout.str()
+    for line in text[text.index("____ test_originals") : text.index("____ test_steps")].splitlines()[1:-1]:
+        assert line in said
+
+
+def test_the_docs_have_every_figure() -> None:
+    text = (ROOT / "docs" / "budgets.md").read_text(encoding="utf-8")
+    assert [figure for figure in FIGURES if f"| `{figure}` |" not in text] == []
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,13 @@ def test_sentences(rule: str, ranks: list[BudgetRank], words: list[str]) -> None
     assert "\n".join(sentences(budget(rule, *ranks))).split("\n") == words
 
 
+def test_more_of_nothing_is_infinitely_more() -> None:
+    text = text_of(budget_lines([budget("dangling:5%", rank(0, 4096, 0, 0))], 100))
+    assert "0 B → 4.00 KiB (+∞%), limit 0 B (+4.00 KiB)" in text
+    text = text_of(budget_lines([budget("peak:5%", rank(2, 3000, 2100, 2000))], 100))
+    assert "1.95 KiB → 2.93 KiB (+50.0%) on rank 2, limit 2.05 KiB (+900 B)" in text
+
+
 def test_every_rank_is_told_where_all_are_asked_for() -> None:
     told = sentences(budget("peak:1KiB", rank(0, 2048, 1024), rank(1, 4096, 1024)), every=True)
     assert [text.split(",")[0] for text in told] == [
