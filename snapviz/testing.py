@@ -17,7 +17,7 @@ from typing import get_args
 from snapviz.analyze.run import AnyPath, Run, load_run
 from snapviz.compare.budgets import judge
 from snapviz.compare.culprits import culprits_of
-from snapviz.compare.rules import Bound, Measure, Ranks, Rule, parse_rule, rank_number
+from snapviz.compare.spec import Bound, BudgetSpec, Measure, Ranks, parse_budget, rank_number
 from snapviz.errors import UsageError
 from snapviz.report.budgettext import fault_lines
 from snapviz.schema import Budget
@@ -38,51 +38,51 @@ def assert_phase_peak(
     __tracebackhide__ = True
     if measure not in get_args(Measure):
         raise UsageError(f"{measure!r} is no measure: use {', '.join(get_args(Measure))}")
-    _raise(run, [Rule("peak", Bound("absolute", parse_bytes(limit)), phase=phase, measure=measure)], rank)
+    _raise(run, [BudgetSpec("peak", Bound("absolute", parse_bytes(limit)), phase=phase, measure=measure)], rank)
 
 
 def assert_no_dangling(run: Run | AnyPath, limit: str | int = 0, rank: Ranks = "max") -> None:
     """The parameters that outlive the phase that should have released them hold at most ``limit`` bytes."""
     __tracebackhide__ = True
-    _raise(run, [Rule("dangling", Bound("absolute", parse_bytes(limit)))], rank)
+    _raise(run, [BudgetSpec("dangling", Bound("absolute", parse_bytes(limit)))], rank)
 
 
 def assert_no_growth(run: Run | AnyPath, tolerance: str | int = 0, rank: Ranks = "max") -> None:
     """No training step leaves more than ``tolerance`` bytes to all later ones, on average from the third step on."""
     __tracebackhide__ = True
-    _raise(run, [Rule("growth", Bound("absolute", parse_bytes(tolerance)))], rank)
+    _raise(run, [BudgetSpec("growth", Bound("absolute", parse_bytes(tolerance)))], rank)
 
 
-def assert_within(run: Run | AnyPath, *rules: str, baseline: Run | AnyPath | None = None, rank: Ranks = "max") -> None:
-    """The run keeps rules as ``--fail-on`` takes them: ``"phase.train.peak:5%"``, ``"dangling:0B"``."""
+def assert_within(run: Run | AnyPath, *specs: str, baseline: Run | AnyPath | None = None, rank: Ranks = "max") -> None:
+    """The run keeps budgets as ``--fail-on`` takes them: ``"phase.train.peak:5%"``, ``"dangling:0B"``."""
     __tracebackhide__ = True
-    if not rules:
-        raise UsageError("no rule to judge: give some, such as 'phase.train.peak:5%'")
-    _raise(run, [parse_rule(text) for text in rules], rank, baseline)
+    if not specs:
+        raise UsageError("no budget to judge: give some, such as 'phase.train.peak:5%'")
+    _raise(run, [parse_budget(text) for text in specs], rank, baseline)
 
 
 def faults(
-    run: Run, rules: Sequence[Rule], rank: Ranks = "max", baseline: Run | None = None
+    run: Run, specs: Sequence[BudgetSpec], rank: Ranks = "max", baseline: Run | None = None
 ) -> list[tuple[Budget, str]]:
-    """Every rule that the run does not surely keep, and what is to be said of it."""
-    budgets = judge(baseline, run, rules, rank_number(rank))
+    """Every budget that the run does not surely keep, and what is to be said of it."""
+    budgets = judge(baseline, run, specs, rank_number(rank))
     found = []
-    for rule, budget in zip(rules, budgets, strict=True):
+    for spec, budget in zip(specs, budgets, strict=True):
         if all(one.state == "within" for one in budget.ranks) and budget.state == "within":
             continue
         worst = budget.worst_rank if budget.state == "hit" else None
-        culprits = culprits_of(run, rule, worst) if worst is not None else None
+        culprits = culprits_of(run, spec, worst) if worst is not None else None
         lines = fault_lines(budget, culprits, _WIDTH, _TOP, every=rank == "all")
         found.append((budget, "\n".join("".join(span.text for span in spans).rstrip() for spans in lines)))
     return found
 
 
-def _raise(run: Run | AnyPath, rules: Sequence[Rule], rank: Ranks, baseline: Run | AnyPath | None = None) -> None:
+def _raise(run: Run | AnyPath, specs: Sequence[BudgetSpec], rank: Ranks, baseline: Run | AnyPath | None = None) -> None:
     __tracebackhide__ = True
     number = rank_number(rank)
     head = run if isinstance(run, Run) else load_run(run)
     base = baseline if isinstance(baseline, Run) or baseline is None else load_run(baseline)
     if number is not None:
         head.rank(number)
-    if found := faults(head, rules, rank, base):
+    if found := faults(head, specs, rank, base):
         raise AssertionError("\n\n".join(text for _, text in found))

@@ -1,6 +1,6 @@
-"""Judge a run by rules, such as a limit to the peak of a phase.
+"""Judge a run by budgets, such as a limit to the peak of a phase.
 
-A rule is FIGURE:LIMIT. FIGURE is one of:
+A budget is FIGURE:LIMIT. FIGURE is one of:
 
   peak                  the highest allocated in the run
   end                   what is allocated when the run is over
@@ -15,8 +15,8 @@ A rule is FIGURE:LIMIT. FIGURE is one of:
 LIMIT is 12GiB (at most so much), or with --baseline +512MiB or 5% (at most so much more than the baseline has; of
 nothing any percentage is nothing). Every rank is judged, and the worst is named.
 
-Exits with 0 where all rules are kept on all ranks, with 1 where one is hit, and with 2 where a rank is broken or
-missing, or a rule cannot be judged on it: a figure that is only a lower bound or an estimate is never within a limit.
+Exits with 0 where all budgets are kept on all ranks, with 1 where one is hit, and with 2 where a rank is broken or
+missing, or a budget cannot be judged on it: a figure that is only a lower bound or an estimate is never within a limit.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_path", metavar="RUN", type=options.path_text, help="the run that is judged")
     what = "the run whose figures +512MiB and 5%% are added to"
     parser.add_argument("--baseline", metavar="RUN", type=options.path_text, help=what)
-    options.add_rule_arguments(parser, required=True)
+    options.add_budget_arguments(parser, required=True)
     options.add_reading_arguments(parser)
     options.add_output_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs ``snapviz check``; 2 where a rank is broken or a rule cannot be judged, 1 where one is hit, else 0."""
+    """Runs ``snapviz check``; 2 where a rank is broken or a budget cannot be judged, 1 where one is hit, else 0."""
     options.check_output(args)
     from snapviz.analyze.run import load_run
     from snapviz.compare.budgets import check, exit_code
-    from snapviz.compare.rules import parse_rule
+    from snapviz.compare.spec import parse_budget
     from snapviz.report.budgettext import check_lines
 
-    rules = [parse_rule(text) for text in args.fail_on]
+    specs = [parse_budget(text) for text in args.fail_on]
     with Progress(args.quiet) as progress:
-        base = load_run(args.baseline, cache=not args.no_cache, progress=progress) if args.baseline else None
-        head = load_run(args.run_path, cache=not args.no_cache, progress=progress)
-        report = check(head, rules, base, args.rank, progress)
+        reading = {"cache": not args.no_cache, "progress": progress, "rules": args.rules}
+        base = load_run(args.baseline, **reading) if args.baseline else None
+        head = load_run(args.run_path, **reading)
+        report = check(head, specs, base, args.rank, progress)
     options.write_report(args, report, lambda width: check_lines(report, width, args.top))
     return 2 if report.broken else exit_code(report.budgets)

@@ -6,9 +6,9 @@ count, and addresses never do. Every byte of the difference is in a row; rows th
 counted. --by groups them otherwise, --mode and --measure say what is shown, and --threshold and --top how
 much: what is not listed is summed in a line of its own.
 
-A difference alone exits with 0. A rule (--fail-on FIGURE:LIMIT, as phase.train.peak:5% or dangling:0B) that is
-hit on any rank exits with 1. A rank that cannot be read, or on which a rule cannot be judged, exits with 2, and
-the report of the others is still printed. 'snapviz check --help' lists the rules.
+A difference alone exits with 0. A budget (--fail-on FIGURE:LIMIT, as phase.train.peak:5% or dangling:0B) that is
+hit on any rank exits with 1. A rank that cannot be read, or on which a budget cannot be judged, exits with 2, and
+the report of the others is still printed. 'snapviz check --help' lists them.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "phase (train/step3), a folded one for all later steps (train/step), or what spans those below it (train)",
     )
     options.add_row_arguments(parser)
-    options.add_rule_arguments(parser)
+    options.add_budget_arguments(parser)
     options.add_reading_arguments(parser)
     options.add_output_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs ``snapviz diff``; 2 where a rank is broken, nothing could be compared or a rule not judged, 1 where a
-    rule is hit, else 0."""
+    """Runs ``snapviz diff``; 2 where a rank is broken, nothing could be compared or a budget not judged, 1 where a
+    budget is exceeded, else 0."""
     options.check_output(args)
     from snapviz.analyze.moments import DEFAULT_POINTS, parse_at
     from snapviz.analyze.run import load_run
     from snapviz.compare.budgets import exit_code, judge
     from snapviz.compare.diff import diff
-    from snapviz.compare.rules import parse_rule
+    from snapviz.compare.spec import parse_budget
     from snapviz.compare.view import view_of
     from snapviz.report.difftext import diff_lines
 
@@ -55,12 +55,12 @@ def run(args: argparse.Namespace) -> int:
     points = args.at or DEFAULT_POINTS
     for point in points:
         parse_at(point)
-    rules = [parse_rule(text) for text in args.fail_on]
+    specs = [parse_budget(text) for text in args.fail_on]
     with Progress(args.quiet) as progress:
         base = load_run(args.base, cache=not args.no_cache, progress=progress, rules=args.rules)
         head = load_run(args.head, cache=not args.no_cache, progress=progress, rules=args.rules)
         report = diff(base, head, points, args.rank, progress, **rows)
-        report = report.model_copy(update={"budgets": judge(base, head, rules, args.rank, progress)})
+        report = report.model_copy(update={"budgets": judge(base, head, specs, args.rank, progress)})
     options.write_report(args, report, lambda width: diff_lines(report, width, args.top))
     unread = report.broken or not any(point.ranks for point in report.points)
     return 2 if unread else exit_code(report.budgets)

@@ -1,7 +1,7 @@
 """Explains PyTorch device memory: what a snapshot holds, and what differs between two runs.
 
 PATH, BASE, HEAD and RUN are a run directory (run.json), a snapshot file (.pickle, also .gz, .xz, .zst), or
-a folder of snapshot files. Exit codes: 0 done, 1 a rule of --fail-on was hit, 2 usage or unreadable input (also
+a folder of snapshot files. Exit codes: 0 done, 1 a budget of --fail-on was exceeded, 2 usage or unreadable input (also
 where only one rank of many is broken), 3 an error inside snapviz.
 """
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from snapviz.schema import Model
 
 __all__ = [
+    "add_budget_arguments",
     "add_output_arguments",
     "add_reading_arguments",
     "add_row_arguments",
-    "add_rule_arguments",
     "check_output",
     "path_text",
     "row_arguments",
@@ -107,14 +107,14 @@ def row_arguments(args: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(args, name) for name in ("by", "mode", "measure", "threshold", "mask")}
 
 
-def add_rule_arguments(parser: argparse.ArgumentParser, required: bool = False) -> None:
+def add_budget_arguments(parser: argparse.ArgumentParser, required: bool = False) -> None:
     """--fail-on."""
     parser.add_argument(
         "--fail-on",
         action="append",
         default=None if required else [],
         required=required,
-        metavar="RULE",
+        metavar="BUDGET",
         help="FIGURE:LIMIT, such as phase.train.peak:5%%, peak:+512MiB, end.reserved:12GiB or dangling:0B; exits "
         "with 1 where a rank has more; repeatable",
     )

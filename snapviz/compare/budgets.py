@@ -1,6 +1,6 @@
-"""Rules judged on every rank of a run, or of two: within, hit, or not to be judged, and why.
+"""Budgets judged on every rank of a run, or of two: within, hit, or not to be judged, and why.
 
-A rule is hit where one rank surely has more than it may. What is a lower bound can hit a rule and never lies
+A budget is hit where one rank surely has more than it may. What is a lower bound can hit a budget and never lies
 within one; what is an estimate does neither. A rank that is broken, missing or without the figure is not judged,
 and is told.
 """
@@ -14,9 +14,9 @@ from snapviz.analyze.describe import broken_ranks, fake_group_of, summary_of
 from snapviz.analyze.run import Rank, RankFailure, Run
 from snapviz.compare.align import align_ranks
 from snapviz.compare.culprits import culprits_of
+from snapviz.compare.keys import has_names
 from snapviz.compare.measuring import Measured, Meter
-from snapviz.compare.rows import has_names
-from snapviz.compare.rules import Rule
+from snapviz.compare.spec import BudgetSpec
 from snapviz.compare.verdict import told_apart
 from snapviz.errors import UsageError
 from snapviz.schema import CHECK_VERSION, Budget, BudgetRank, CheckReport
@@ -30,31 +30,35 @@ Say = Callable[[str], None]
 
 
 def judge(
-    base: Run | None, head: Run, rules: Sequence[Rule], rank: int | None = None, progress: Say | None = None
+    base: Run | None, head: Run, specs: Sequence[BudgetSpec], rank: int | None = None, progress: Say | None = None
 ) -> tuple[Budget, ...]:
-    """Every rule, judged on every rank of ``head`` (or on ``rank``), against the same rank of ``base``.
+    """Every budget, judged on every rank of ``head`` (or on ``rank``), against the same rank of ``base``.
 
-    Raises ``UsageError`` for a rule to a base where there is none, and for a phase that no rank has;
+    Raises ``UsageError`` for a budget to a base where there is none, and for a phase that no rank has;
     ``RunError`` and ``UsageError`` for a ``rank`` that is not there.
     """
-    if not rules:
+    if not specs:
         return ()
-    if base is None and (wanting := [str(rule) for rule in rules if rule.bound.relative]):
+    if base is None and (wanting := [str(spec) for spec in specs if spec.bound.relative]):
         raise UsageError(f"{wanting[0]}: it is a limit to another run, and there is none to compare with")
     if base is not None:
         names = told_apart(base.name, head.name)
         base, head = replace(base, name=names[0]), replace(head, name=names[1])
     sides = _sides(base, head, rank, progress or (lambda text: None))
-    for rule in rules:
-        _check_phase(rule, sides)
-    return tuple(_budget(rule, [_judged(rule, side) for side in sides]) for rule in rules)
+    for spec in specs:
+        _check_phase(spec, sides)
+    return tuple(_budget(spec, [_judged(spec, side) for side in sides]) for spec in specs)
 
 
 def check(
-    head: Run, rules: Sequence[Rule], base: Run | None = None, rank: int | None = None, progress: Say | None = None
+    head: Run,
+    specs: Sequence[BudgetSpec],
+    base: Run | None = None,
+    rank: int | None = None,
+    progress: Say | None = None,
 ) -> CheckReport:
     """The report of ``snapviz check``. Raises what ``judge`` raises."""
-    budgets = judge(base, head, rules, rank, progress)
+    budgets = judge(base, head, specs, rank, progress)
     broken = broken_ranks(head, "head" if base else None) + (broken_ranks(base, "base") if base else [])
     fake = [(run.name, words) for run in (base, head) if run is not None and (words := fake_group_of(run))]
     return CheckReport(
@@ -65,15 +69,15 @@ def check(
         notes=tuple(f"{name} was {words}" for name, words in fake),
         budgets=budgets,
         culprits=tuple(
-            culprits_of(head, rule, budget.worst_rank)
-            for rule, budget in zip(rules, budgets, strict=True)
+            culprits_of(head, spec, budget.worst_rank)
+            for spec, budget in zip(specs, budgets, strict=True)
             if budget.state == "hit" and budget.worst_rank is not None
         ),
     )
 
 
 def exit_code(budgets: Sequence[Budget]) -> int:
-    """0 where every rule is within its limit on every rank; 2 where one cannot be judged on one; else 1."""
+    """0 where every budget is within its limit on every rank; 2 where one cannot be judged on one; else 1."""
     states = {rank.state for budget in budgets for rank in budget.ranks}
     states |= {budget.state for budget in budgets}
     return 2 if "not judged" in states else int("hit" in states)
@@ -136,40 +140,40 @@ def _absent(run: Run, rank: int | None) -> str:
     return f"{run.name} has no rank {rank} to compare with"
 
 
-def _check_phase(rule: Rule, sides: Sequence[_Side]) -> None:
+def _check_phase(spec: BudgetSpec, sides: Sequence[_Side]) -> None:
     """Raises ``UsageError`` for a phase that no rank has; where no rank could be read nobody knows."""
     meters = [one for side in sides for one in (side.base, side.head) if isinstance(one, Meter)]
-    if rule.phase is None or not meters or any(one.stretches.named(rule.phase) for one in meters):
+    if spec.phase is None or not meters or any(one.stretches.named(spec.phase) for one in meters):
         return
     known = list(dict.fromkeys(name for one in meters for name in one.stretches.folded))
     more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
-    raise UsageError(f"{rule}: no rank has a phase {rule.phase} (there is: {', '.join(known[:_NAMED])}{more})")
+    raise UsageError(f"{spec}: no rank has a phase {spec.phase} (there is: {', '.join(known[:_NAMED])}{more})")
 
 
-# ------------------------------------------------------------------ rules
+# ------------------------------------------------------------------ budgets
 
 
-def _judged(rule: Rule, side: _Side) -> BudgetRank:
+def _judged(spec: BudgetSpec, side: _Side) -> BudgetRank:
     if isinstance(side.head, str):
         return _not_judged(side.rank, side.head)
-    by_stack = rule.bound.relative and side.by_stack
-    head = side.head.measure(rule, by_stack)
-    if not rule.bound.relative:
-        return _against(rule, side.rank, None, head)
+    by_stack = spec.bound.relative and side.by_stack
+    head = side.head.measure(spec, by_stack)
+    if not spec.bound.relative:
+        return _against(spec, side.rank, None, head)
     if isinstance(side.base, str):
         return _not_judged(side.rank, side.base, head=head)
-    base = side.base.measure(rule, by_stack)
-    if rule.phase is not None and side.base.facts.phases.source != side.head.facts.phases.source:
+    base = side.base.measure(spec, by_stack)
+    if spec.phase is not None and side.base.facts.phases.source != side.head.facts.phases.source:
         return _not_judged(side.rank, "phases come from another source on each side", base, head)
-    return _against(rule, side.rank, base, head)
+    return _against(spec, side.rank, base, head)
 
 
-def _against(rule: Rule, rank: int | None, base: Measured | None, head: Measured) -> BudgetRank:
+def _against(spec: BudgetSpec, rank: int | None, base: Measured | None, head: Measured) -> BudgetRank:
     for one in (head, base):
         if one is not None and one.certainty == "not known":
             return _not_judged(rank, one.why, base, head)
     assert head.count is not None
-    limit = rule.bound.limit(base.count if base is not None else None)
+    limit = spec.bound.limit(base.count if base is not None else None)
     assert limit is not None
     over = head.count - limit
     # of a lower bound more is sure, and of a limit to one less
@@ -206,20 +210,20 @@ def _rank(
     )
 
 
-def _budget(rule: Rule, ranks: Sequence[BudgetRank]) -> Budget:
+def _budget(spec: BudgetSpec, ranks: Sequence[BudgetRank]) -> Budget:
     states = [one.state for one in ranks]
     state = next((s for s in ("hit", "not judged") if s in states), "within" if ranks else "not judged")
     sure = [one for one in ranks if one.state == ("hit" if state == "hit" else "within") and one.over_bytes is not None]
     worst = max(sure, key=lambda one: (one.over_bytes or 0, -(one.rank or 0)), default=None)
     return Budget.model_validate(
         {
-            "rule": str(rule),
-            "figure": rule.figure,
-            "phase": rule.phase,
-            "measure": rule.measure,
-            "category": rule.category,
-            "bound": str(rule.bound),
-            "relative": rule.bound.relative,
+            "spec": str(spec),
+            "figure": spec.figure,
+            "phase": spec.phase,
+            "measure": spec.measure,
+            "category": spec.category,
+            "bound": str(spec.bound),
+            "relative": spec.bound.relative,
             "state": state,
             "worst_rank": worst.rank if worst is not None else None,
             "ranks": tuple(ranks),

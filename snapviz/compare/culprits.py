@@ -1,4 +1,4 @@
-"""Who holds the memory that a rule is about: the owners at a peak or an end, what dangles, what steps left."""
+"""Who holds the memory that a budget is about: the owners at a peak or an end, what dangles, what steps left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from snapviz.analyze.facts import Facts
 from snapviz.analyze.info import live_rows
 from snapviz.analyze.run import Run
 from snapviz.compare.measuring import Meter
-from snapviz.compare.rules import Rule
+from snapviz.compare.spec import BudgetSpec
 from snapviz.compare.steps import growth_of
 from snapviz.replay.model import START
 from snapviz.schema import Culprits, LiveRow
@@ -19,13 +19,13 @@ from snapviz.schema import Culprits, LiveRow
 __all__ = ["culprits_of"]
 
 
-def culprits_of(run: Run, rule: Rule, rank: int) -> Culprits:
-    """Those of one rank on which the rule could be judged. Raises ``RunError`` where there is none of that number."""
+def culprits_of(run: Run, spec: BudgetSpec, rank: int) -> Culprits:
+    """Those of one rank on which the budget could be judged. Raises ``RunError`` where there is none of that number."""
     facts = run.rank(rank).facts()
-    live = _live(run.name, facts, rule)
-    dangling = tuple(dangling_of(facts, None, rank)) if rule.figure == "dangling" else ()
+    live = _live(run.name, facts, spec)
+    dangling = tuple(dangling_of(facts, None, rank)) if spec.figure == "dangling" else ()
     return Culprits(
-        rule=str(rule),
+        spec=str(spec),
         rank=rank,
         held_bytes=sum(row.live_bytes for row in live) + sum(one.block_bytes for one in dangling),
         live=live,
@@ -33,13 +33,13 @@ def culprits_of(run: Run, rule: Rule, rank: int) -> Culprits:
     )
 
 
-def _live(name: str, facts: Facts, rule: Rule) -> tuple[LiveRow, ...]:
-    if rule.figure == "dangling":
+def _live(name: str, facts: Facts, spec: BudgetSpec) -> tuple[LiveRow, ...]:
+    if spec.figure == "dangling":
         return ()
-    if rule.figure == "growth":
+    if spec.figure == "growth":
         return _left(facts)
-    rows = live_rows(facts, Meter(name, facts).event(rule))
-    return tuple(row for row in rows if rule.category in (None, row.category))
+    rows = live_rows(facts, Meter(name, facts).event(spec))
+    return tuple(row for row in rows if spec.category in (None, row.category))
 
 
 def _left(facts: Facts) -> tuple[LiveRow, ...]:

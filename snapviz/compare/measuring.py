@@ -1,4 +1,4 @@
-"""The figure that a rule is about, of one rank, and how far it can be trusted.
+"""The figure that a budget is about, of one rank, and how far it can be trusted.
 
 Legend: A allocations. Bytes.
 """
@@ -17,7 +17,7 @@ from snapviz.analyze.moments import At, moment
 from snapviz.analyze.names import known_boundaries, named_boundaries
 from snapviz.analyze.phases import end_of_run
 from snapviz.analyze.stretches import Stretch, Stretches, exact_after
-from snapviz.compare.rules import Rule
+from snapviz.compare.spec import BudgetSpec
 from snapviz.compare.steps import growth_of
 
 __all__ = ["Measured", "Meter"]
@@ -48,57 +48,57 @@ class Meter:
         self.facts = facts
         self.stretches = Stretches(facts)
 
-    def measure(self, rule: Rule, by_stack: bool = False) -> Measured:
-        """The figure of a rule; ``by_stack``: with the categories that stacks alone say."""
-        if rule.figure == "dangling":
+    def measure(self, spec: BudgetSpec, by_stack: bool = False) -> Measured:
+        """The figure of a budget; ``by_stack``: with the categories that stacks alone say."""
+        if spec.figure == "dangling":
             return _dangling(self.facts)
-        if rule.figure == "growth":
+        if spec.figure == "growth":
             return _growth(self.facts)
-        if rule.phase is not None and not self.stretches.named(rule.phase):
-            return Measured(None, "not known", f"{self.name} has no phase {rule.phase} there")
-        if rule.category is not None:
-            return self._category(rule, rule.category, by_stack)
-        return self._of_run(rule) if rule.phase is None else self._of_phase(rule, self.stretches.named(rule.phase))
+        if spec.phase is not None and not self.stretches.named(spec.phase):
+            return Measured(None, "not known", f"{self.name} has no phase {spec.phase} there")
+        if spec.category is not None:
+            return self._category(spec, spec.category, by_stack)
+        return self._of_run(spec) if spec.phase is None else self._of_phase(spec, self.stretches.named(spec.phase))
 
-    def event(self, rule: Rule) -> int:
+    def event(self, spec: BudgetSpec) -> int:
         """The event after which a peak or an end is what it is, as far as it is recorded."""
         replay = self.facts.replay
-        if rule.phase is None:
+        if spec.phase is None:
             windows = [(0, len(replay))]
             last = end_of_run(self.facts)
         else:
-            found = self.stretches.named(rule.phase)
+            found = self.stretches.named(spec.phase)
             windows = [(one.first, one.stop) for one in found]
             last = max(one.stop for one in found) - 1
-        if rule.figure == "end":
+        if spec.figure == "end":
             return last
         # the first of the highest
-        return max((replay.peak(rule.measure, *window) for window in windows), key=lambda peak: peak[0])[1]
+        return max((replay.peak(spec.measure, *window) for window in windows), key=lambda peak: peak[0])[1]
 
-    def _of_run(self, rule: Rule) -> Measured:
-        replay, event = self.facts.replay, self.event(rule)
-        count = int(getattr(replay.after(event), f"{rule.measure}_bytes"))
-        if rule.figure == "end":
+    def _of_run(self, spec: BudgetSpec) -> Measured:
+        replay, event = self.facts.replay, self.event(spec)
+        count = int(getattr(replay.after(event), f"{spec.measure}_bytes"))
+        if spec.figure == "end":
             return self._certain(count, exact_after(self.facts, event))
         if self.facts.truncated:
             return Measured(count, "at least")
         return self._certain(count, self.facts.exact)
 
-    def _of_phase(self, rule: Rule, found: Sequence[Stretch]) -> Measured:
-        column = MEASURES.index(rule.measure)
-        if rule.figure == "end":
+    def _of_phase(self, spec: BudgetSpec, found: Sequence[Stretch]) -> Measured:
+        column = MEASURES.index(spec.measure)
+        if spec.figure == "end":
             last = max(found, key=lambda one: one.stop)
             # torch's counters have the other two only where the recorder asked for them
-            counted = last.trust.counted and rule.measure in ("allocated", "reserved")
+            counted = last.trust.counted and spec.measure in ("allocated", "reserved")
             sure = last.trust.exact or counted or exact_after(self.facts, last.stop - 1)
             return self._certain(int(last.end[column]), sure)
         count = max(int(one.peak[column]) for one in found)
-        if any(rule.measure in one.trust.at_least for one in found):
+        if any(spec.measure in one.trust.at_least for one in found):
             return Measured(count, "at least")
         return self._certain(count, all(one.trust.exact or one.trust.counted for one in found))
 
-    def _category(self, rule: Rule, category: str, by_stack: bool) -> Measured:
-        when = moment(self.facts, self.stretches, At(rule.phase, rule.figure == "peak"))
+    def _category(self, spec: BudgetSpec, category: str, by_stack: bool) -> Measured:
+        when = moment(self.facts, self.stretches, At(spec.phase, spec.figure == "peak"))
         assert when is not None
         table = self.facts.replay.allocations
         codes = self.facts.stack_category if by_stack else self.facts.category

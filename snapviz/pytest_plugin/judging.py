@@ -1,4 +1,4 @@
-"""A test's runs against its markers, the session's rules and its baseline; and their figures for the report.
+"""A test's runs against its markers, the session's budgets and its baseline; and their figures for the report.
 
 Imported once a test has something to judge: what is imported here reads recordings.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from snapviz.analyze.run import Run, load_run
 from snapviz.compare.measuring import Meter
-from snapviz.compare.rules import Bound, Rule
+from snapviz.compare.spec import Bound, BudgetSpec
 from snapviz.errors import SnapvizError
 from snapviz.pytest_plugin.limits import Limit
 from snapviz.pytest_plugin.memory import Memory, place_of
@@ -43,13 +43,13 @@ def look(memory: Memory, settings: Settings, limits: Sequence[Limit], judge: boo
             base, why = _baseline(memory, settings, index)
         except SnapvizError as error:
             base, why = None, f"the baseline cannot be read: {error}"
-            problems += [f"{rule}: {why}" for rule in settings.rules if rule.bound.relative]
+            problems += [f"{spec}: {why}" for spec in settings.specs if spec.bound.relative]
         found["runs"].append(_figures(run, base, limits, index in memory.recorded))
         found["properties"] += _properties(found["runs"][-1], index)
         if why:
             found["notes"].append(f"{run.name}: {why}")
         if judge:
-            problems += _of_rules(run, base, settings.rules, found)
+            problems += _of_session(run, base, settings.specs, found)
     return found, [] if not judge else problems
 
 
@@ -60,7 +60,7 @@ def _of_limits(memory: Memory, limits: Sequence[Limit]) -> Iterator[str]:
             yield f"{limit.text}: {'; '.join(memory.lost) or 'what was recorded cannot be read'}"
         for index, run in enumerate(memory.runs):
             try:
-                texts = [text for _, text in faults(run, [limit.rule], limit.rank)]
+                texts = [text for _, text in faults(run, [limit.spec], limit.rank)]
             except SnapvizError as error:
                 texts = [f"{limit.text}: {error}"]
             if texts and index in memory.recorded:
@@ -68,23 +68,23 @@ def _of_limits(memory: Memory, limits: Sequence[Limit]) -> Iterator[str]:
             yield from texts
 
 
-def _of_rules(run: Run, base: Run | None, rules: Sequence[Rule], found: dict[str, Any]) -> Iterator[str]:
-    """What the session's rules find; those that this test has nothing for are noted, and no fault of it."""
-    for rule in rules:
-        if rule.bound.relative and base is None:
+def _of_session(run: Run, base: Run | None, specs: Sequence[BudgetSpec], found: dict[str, Any]) -> Iterator[str]:
+    """What the session's budgets find; those that this test has nothing for are noted, and no fault of it."""
+    for spec in specs:
+        if spec.bound.relative and base is None:
             continue
-        against = base if rule.bound.relative else None
-        if rule.phase is not None and not _has_phase(rule.phase, run, against):
+        against = base if spec.bound.relative else None
+        if spec.phase is not None and not _has_phase(spec.phase, run, against):
             continue
-        found["judged"].append(str(rule))
+        found["judged"].append(str(spec))
         try:
-            for budget, text in faults(run, [rule], baseline=against):
-                if budget.state == "not judged" and rule.figure in ("dangling", "growth") and not run.failures:
+            for budget, text in faults(run, [spec], baseline=against):
+                if budget.state == "not judged" and spec.figure in ("dangling", "growth") and not run.failures:
                     found["notes"].append(text)
                 else:
                     yield text
         except SnapvizError as error:
-            yield f"{rule}: {error}"
+            yield f"{spec}: {error}"
 
 
 def _has_phase(phase: str, *runs: Run | None) -> bool:
@@ -129,7 +129,7 @@ def _is_one_run(baseline: str) -> bool:
 def _figures(run: Run, base: Run | None, limits: Sequence[Limit], recorded: bool) -> dict[str, Any]:
     """The peaks of a run's phases, of the worst rank each."""
     meters, others = _meters(run), _meters(base)
-    limited = {one.rule.phase: one.rule.bound.count for one in limits if one.rule.phase is not None}
+    limited = {one.spec.phase: one.spec.bound.count for one in limits if one.spec.phase is not None}
     top = dict.fromkeys(name for _, one in meters for name in one.stretches.folded if "/" not in name)
     names = list(dict.fromkeys([*limited, *list(top)[:_PHASES]]))
     rows = []
@@ -158,8 +158,8 @@ def _meters(run: Run | None) -> list[tuple[int, Meter]]:
 
 def _worst(meters: Sequence[tuple[int, Meter]], phase: str) -> tuple[int, int, bool] | None:
     """Highest peak of a phase, the rank that has it, and whether it may have been higher."""
-    rule = Rule("peak", Bound("absolute"), phase=phase)
-    found = [(rank, meter.measure(rule)) for rank, meter in meters if meter.stretches.named(phase)]
+    spec = BudgetSpec("peak", Bound("absolute"), phase=phase)
+    found = [(rank, meter.measure(spec)) for rank, meter in meters if meter.stretches.named(phase)]
     known = [(one.count, -rank, one.certainty != "exact") for rank, one in found if one.count is not None]
     if not known:
         return None

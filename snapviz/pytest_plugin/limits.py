@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from snapviz.compare.rules import Bound, Ranks, Rule, rank_number
+from snapviz.compare.spec import Bound, BudgetSpec, Ranks, rank_number
 from snapviz.errors import UsageError
 from snapviz.units import parse_bytes
 
@@ -27,20 +27,20 @@ class Limit:
 
     text: str
     # the marker, as it was written
-    rule: Rule
+    spec: BudgetSpec
     rank: Ranks
 
 
-def _phase_peak(phase: str, limit: str | int, rank: Ranks = "max") -> Rule:
+def _phase_peak(phase: str, limit: str | int, rank: Ranks = "max") -> BudgetSpec:
     rank_number(rank)
     if not (phase and isinstance(phase, str)):
         raise UsageError(f"{phase!r} is no phase's name")
-    return Rule("peak", _bound(limit), phase=phase)
+    return BudgetSpec("peak", _bound(limit), phase=phase)
 
 
-def _dangling(limit: str | int, rank: Ranks = "max") -> Rule:
+def _dangling(limit: str | int, rank: Ranks = "max") -> BudgetSpec:
     rank_number(rank)
-    return Rule("dangling", _bound(limit))
+    return BudgetSpec("dangling", _bound(limit))
 
 
 def _bound(limit: str | int) -> Bound:
@@ -49,7 +49,7 @@ def _bound(limit: str | int) -> Bound:
     return Bound("absolute", parse_bytes(limit))
 
 
-_MEANINGS: dict[str, Callable[..., Rule]] = {"limit_phase_peak": _phase_peak, "limit_dangling": _dangling}
+_MEANINGS: dict[str, Callable[..., BudgetSpec]] = {"limit_phase_peak": _phase_peak, "limit_dangling": _dangling}
 
 
 def _limit(mark: pytest.Mark) -> Limit:
@@ -62,7 +62,7 @@ def _limit(mark: pytest.Mark) -> Limit:
         raise UsageError(f"{error}") from None
     return Limit(
         text=f"{mark.name}({', '.join(written)})",
-        rule=meaning(*bound.args, **bound.kwargs),
+        spec=meaning(*bound.args, **bound.kwargs),
         rank=bound.arguments.get("rank", "max"),
     )
 

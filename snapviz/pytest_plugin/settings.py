@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snapviz.compare.rules import Rule, parse_rule
+from snapviz.compare.spec import BudgetSpec, parse_budget
 from snapviz.errors import UsageError
 
 __all__ = ["SETTINGS", "Settings", "add_options", "read_settings"]
@@ -15,7 +15,7 @@ __all__ = ["SETTINGS", "Settings", "add_options", "read_settings"]
 _HELP = {
     "baseline": "compare with this: what an earlier session saved, one run a test, or one run for all tests",
     "save": "keep what tests record here, a directory for each test",
-    "fail_on": "fail a test whose run hits this rule, such as phase.train.peak:5%% or dangling:0B; repeatable",
+    "fail_on": "fail a test whose run hits this budget, such as phase.train.peak:5%% or dangling:0B; repeatable",
 }
 
 
@@ -27,7 +27,7 @@ class Settings:
     # a path or a URL
     save: Path | None
     # absolute
-    rules: tuple[Rule, ...]
+    specs: tuple[BudgetSpec, ...]
     # of --snapviz-fail-on
 
 
@@ -40,10 +40,10 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("snapviz", "device memory (snapviz)")
     group.addoption("--snapviz-baseline", metavar="RUN", default=None, help=_HELP["baseline"])
     group.addoption("--snapviz-save", metavar="DIR", default=None, help=_HELP["save"])
-    group.addoption("--snapviz-fail-on", metavar="RULE", action="append", default=None, help=_HELP["fail_on"])
+    group.addoption("--snapviz-fail-on", metavar="BUDGET", action="append", default=None, help=_HELP["fail_on"])
     parser.addini("snapviz_baseline", "as --snapviz-baseline, from where this file lies", "string")
     parser.addini("snapviz_save", "as --snapviz-save, from where this file lies", "string")
-    parser.addini("snapviz_fail_on", "as --snapviz-fail-on, a rule a line", "linelist")
+    parser.addini("snapviz_fail_on", "as --snapviz-fail-on, a budget a line", "linelist")
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -57,10 +57,10 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             "--snapviz-save and --snapviz-baseline are the same: every run would be its own baseline"
         )
-    rules = _rules(config.getoption("snapviz_fail_on", None) or config.getini("snapviz_fail_on"))
-    if baseline is None and (wanting := [rule for rule in rules if rule.bound.relative]):
+    specs = _specs(config.getoption("snapviz_fail_on", None) or config.getini("snapviz_fail_on"))
+    if baseline is None and (wanting := [spec for spec in specs if spec.bound.relative]):
         raise pytest.UsageError(f"--snapviz-fail-on {wanting[0]}: it is a limit to a baseline: give --snapviz-baseline")
-    return Settings(baseline, Path(save) if save is not None else None, rules)
+    return Settings(baseline, Path(save) if save is not None else None, specs)
 
 
 def _path(config: pytest.Config, name: str) -> str | None:
@@ -75,8 +75,8 @@ def _path(config: pytest.Config, name: str) -> str | None:
     return str(given) if "://" in given else str(where / given)
 
 
-def _rules(texts: list[str]) -> tuple[Rule, ...]:
+def _specs(texts: list[str]) -> tuple[BudgetSpec, ...]:
     try:
-        return tuple(map(parse_rule, texts))
+        return tuple(map(parse_budget, texts))
     except UsageError as error:
         raise pytest.UsageError(f"--snapviz-fail-on {error}") from None

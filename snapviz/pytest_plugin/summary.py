@@ -47,13 +47,13 @@ class Summary:
                 terminalreporter.line(line)
         if len(tests) > _TESTS:
             terminalreporter.line(f"and {len(tests) - _TESTS:,} more tests (--junitxml has them)")
-        for rule in unused:
-            terminalreporter.line(f"--snapviz-fail-on {rule}: no test had anything that it could judge", yellow=True)
+        for spec in unused:
+            terminalreporter.line(f"--snapviz-fail-on {spec}: no test had anything that it could judge", yellow=True)
 
     def _unused(self) -> list[str]:
-        """Rules that were judged in no test: a phase that was misspelt looks like one that nobody has."""
-        judged = {rule for found in self._found.values() for rule in found["judged"]}
-        return [str(rule) for rule in self._settings.rules if str(rule) not in judged]
+        """Budgets that were judged in no test: a phase that was misspelt looks like one that nobody has."""
+        judged = {spec for found in self._found.values() for spec in found["judged"]}
+        return [str(spec) for spec in self._settings.specs if str(spec) not in judged]
 
 
 def _lines(test: str, found: dict[str, Any], width: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Judged rules for people: a table of all of them, and for each that is hit a sentence and who owns the memory.
+"""Judged budgets for people: a table of all of them, and for each that is hit a sentence and who owns the memory.
 
 Pure: finished ``Budget`` documents and rows in, lines or text out.
 """
@@ -18,36 +18,36 @@ __all__ = ["budget_lines", "check_lines", "fault_lines", "sentences"]
 
 _STYLES = {"hit": "more", "not judged": "warning", "within": "faint"}
 _REASONS = 4
-"""Reasons why ranks are not judged that are told of one rule; JSON has all."""
+"""Reasons why ranks are not judged that are told of one budget; JSON has all."""
 _NAMED = 8
 """Ranks that are named one by one."""
 
 
 def budget_lines(budgets: Sequence[Budget], width: int) -> list[Line]:
-    """Every rule and what became of it, those that are hit first; nothing where there is no rule."""
+    """Every budget and what became of it, those that are hit first; nothing where there is no budget."""
     if not budgets:
         return []
     counts = [(state, sum(one.state == state for one in budgets)) for state in _STYLES]
     told = " · ".join(f"{count} {state}" for state, count in counts if count)
-    lines = [line(), line(Span("rules", "strong"), "  ", told)]
-    column = min(max(width_of(clean(one.rule)) for one in budgets), max(20, width // 3))
+    lines = [line(), line(Span("budgets", "strong"), "  ", told)]
+    column = min(max(width_of(clean(one.spec)) for one in budgets), max(20, width // 3))
     for state in _STYLES:
         for one in budgets:
             if one.state == state:
-                lines += _rule_lines(one, width, column)
+                lines += _lines_of(one, width, column)
     return lines
 
 
-def _rule_lines(budget: Budget, width: int, column: int) -> list[Line]:
-    rule = clean(budget.rule)
+def _lines_of(budget: Budget, width: int, column: int) -> list[Line]:
+    spec = clean(budget.spec)
     state = Span(pad(budget.state, 12), _STYLES[budget.state])
     figures, indent = _figures(budget), 2 + 12 + column + 2
-    if width_of(rule) > column or indent > width // 2:
+    if width_of(spec) > column or indent > width // 2:
         below = wrapped(figures, width, " " * 14, " " * 14) if figures else []
-        return [line("  ", state, Span(rule, "strong")), *below, *_reasons(budget, width)]
+        return [line("  ", state, Span(spec, "strong")), *below, *_reasons(budget, width)]
     first, *rest = wrapped(figures, width, " " * indent, " " * indent) or [line()]
     text = "".join(span.text for span in first).strip()
-    return [line("  ", state, Span(pad(rule, column), "strong"), "  ", text), *rest, *_reasons(budget, width)]
+    return [line("  ", state, Span(pad(spec, column), "strong"), "  ", text), *rest, *_reasons(budget, width)]
 
 
 def _figures(budget: Budget) -> str:
@@ -68,7 +68,7 @@ def _worst(budget: Budget) -> BudgetRank | None:
 
 
 def _percentage(rank: BudgetRank) -> str:
-    """Of a relative rule, how much more head has: what comes of nothing is infinitely more."""
+    """Of a relative budget, how much more head has: what comes of nothing is infinitely more."""
     if rank.base_bytes is None or rank.head_bytes is None or rank.base_bytes == rank.head_bytes:
         return ""
     if rank.base_bytes == 0:
@@ -110,7 +110,7 @@ def _ranks_in_words(ranks: Sequence[int | None], after: str = "") -> str:
 
 
 def sentences(budget: Budget, every: bool = False, base: str = "the baseline") -> list[str]:
-    """What is wrong with a rule, the worst rank's figures first; with ``every``, of every rank that hits it.
+    """What is wrong with a budget, the worst rank's figures first; with ``every``, of every rank that hits it.
 
     Nothing where it is within its limit. ``base`` is what the run is called that it is compared with.
     """
@@ -129,7 +129,7 @@ def _not_judged(budget: Budget) -> Iterator[str]:
     if not budget.ranks:
         why = {"no rank could be read": []}
     for reason, ranks in why.items():
-        yield f"{clean(budget.rule)} cannot be judged: {_ranks_in_words(ranks, ': ')}{clean(reason)}"
+        yield f"{clean(budget.spec)} cannot be judged: {_ranks_in_words(ranks, ': ')}{clean(reason)}"
 
 
 def _sentence(budget: Budget, rank: BudgetRank, base: str = "the baseline") -> str:
@@ -185,7 +185,7 @@ def fault_lines(
     every: bool = False,
     base: str = "the baseline",
 ) -> list[Line]:
-    """What is wrong with a rule (``sentences``), and who holds the memory: the ``top`` largest owners."""
+    """What is wrong with a budget (``sentences``), and who holds the memory: the ``top`` largest owners."""
     lines: list[Line] = []
     for text in chain.from_iterable(told.split("\n") for told in sentences(budget, every, base)):
         indent = " " * (len(text) - len(text.lstrip()))
@@ -266,7 +266,7 @@ def _dangling_lines(found: Sequence[Dangling], width: int, top: int) -> list[Lin
 
 
 def check_lines(report: CheckReport, width: int = 100, top: int = 10) -> list[Line]:
-    """The report of ``snapviz check`` in lines of at most ``width`` columns (at least 60), ``top`` owners a rule."""
+    """The report of ``snapviz check`` in lines of at most ``width`` columns (at least 60), ``top`` owners a budget."""
     width = max(60, width)
     name = clean(report.run.name)
     title = name if report.baseline is None else f"{clean(report.baseline.name)} → {name}"
@@ -281,8 +281,8 @@ def check_lines(report: CheckReport, width: int = 100, top: int = 10) -> list[Li
         lines += wrapped(clean(note), width, "~ ", "  ")
     lines += budget_lines(report.budgets, width)
     base = report.baseline.name if report.baseline is not None else ""
-    culprits = {one.rule: one for one in report.culprits}
+    culprits = {one.spec: one for one in report.culprits}
     for budget in report.budgets:
         if budget.state == "hit":
-            lines += [line(), *fault_lines(budget, culprits.get(budget.rule), width, top, base=base)]
+            lines += [line(), *fault_lines(budget, culprits.get(budget.spec), width, top, base=base)]
     return lines

@@ -1,4 +1,4 @@
-"""Rules of memory, judged: what ``--fail-on``, ``snapviz check`` and the pytest plugin say of each."""
+"""Budgets of memory, judged: what ``--fail-on``, ``snapviz check`` and the pytest plugin say of each."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from snapviz.schema.base import Model
 __all__ = ["Budget", "BudgetRank", "State"]
 
 State = Literal["within", "hit", "not judged"]
-"""What became of a rule. What cannot be told for certain is not judged, and never within."""
+"""What became of a budget. What cannot be told for certain is not judged, and never within."""
 
 
 class BudgetRank(Model):
-    """A rule on one rank."""
+    """A budget on one rank."""
 
     rank: int | None
     # as in PhaseDelta; none for what is missing or broken without a number
     state: State
     # of this rank alone
     base_bytes: int | None
-    # base's figure; none where the rule needs none, or it is not known
+    # base's figure; none where the budget needs none, or it is not known
     base_at_least: bool
     # base's figure may have been higher: its recording begins later
     head_bytes: int | None
@@ -32,15 +32,15 @@ class BudgetRank(Model):
     limit_bytes: int | None
     # what head may have at most, rounded down; none where base's figure is missing
     over_bytes: int | None
-    # head − limit: more than 0 hits the rule
+    # head − limit: more than 0 hits the budget
     why: str
     # why it is not judged; "" where it is
 
 
 class Budget(Model):
-    """One rule, judged on every rank."""
+    """One budget, judged on every rank."""
 
-    rule: str
+    spec: str
     # in its shortest form, as --fail-on takes it
     figure: Literal["peak", "end", "dangling", "growth"]
     # what is measured

@@ -1,4 +1,4 @@
-"""The report of ``snapviz check``: a run against its rules, and who holds what is too much."""
+"""The report of ``snapviz check``: a run against its budgets, and who holds what is too much."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ CHECK_VERSION = 1
 
 
 class Culprits(Model):
-    """Who holds what a rule is about, on one rank."""
+    """Who holds what a budget is about, on one rank."""
 
-    rule: str
+    spec: str
     # as in Budget
     rank: int
     # the worst
     held_bytes: int
     # what the rows sum to: of a peak what was allocated then, by replay
     live: tuple[LiveRow, ...]
-    # the largest first: at the peak or the end, of the rule's category, or what the steps left
+    # the largest first: at the peak or the end, of the budget's category, or what the steps left
     dangling: tuple[Dangling, ...]
-    # of a rule about them, the largest first
+    # of a budget about them, the largest first
 
 
 class CheckReport(Model):

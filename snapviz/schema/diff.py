@@ -324,4 +324,4 @@ class DiffReport(Model):
     options: DiffOptions = DiffOptions()
     # how the rows were made
     budgets: tuple[Budget, ...] = ()
-    # the rules of --fail-on, judged, in the order they were given
+    # those of --fail-on, judged, in the order they were given

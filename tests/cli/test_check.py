@@ -15,7 +15,7 @@ MAIN, PR = str(SAMPLES / "main"), str(SAMPLES / "pr")
 
 
 @pytest.mark.parametrize(
-    ("rules", "code"),
+    ("specs", "code"),
     [
         (["phase.train.peak:40%"], 0),
         (["phase.train.peak:39%"], 1),
@@ -26,11 +26,11 @@ MAIN, PR = str(SAMPLES / "main"), str(SAMPLES / "pr")
         (["growth:0B", "dangling:0B"], 2),
     ],
 )
-def test_exit_codes(rules: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
-    options = [word for rule in rules for word in ("--fail-on", rule)]
+def test_exit_codes(specs: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [word for spec in specs for word in ("--fail-on", spec)]
     assert main(["diff", MAIN, PR, "-q", *options]) == code
     out, err = capsys.readouterr()
-    assert all(rule in out for rule in rules)
+    assert all(spec in out for spec in specs)
     assert err == ""
     assert main(["check", PR, "--baseline", MAIN, "-q", *options]) == code
 
@@ -39,9 +39,9 @@ def test_a_broken_rank_is_2_whatever_is_hit(tmp_path: Path, capsys: pytest.Captu
     shutil.copytree(PR, tmp_path / "pr")
     (tmp_path / "pr" / "rank00001.pickle.zst").write_bytes(b"")
     head = str(tmp_path / "pr")
-    for rule in ("dangling:0B", "peak:1GiB"):
-        assert main(["diff", MAIN, head, "-q", "--fail-on", rule]) == 2
-        assert main(["check", head, "-q", "--fail-on", rule]) == 2
+    for spec in ("dangling:0B", "peak:1GiB"):
+        assert main(["diff", MAIN, head, "-q", "--fail-on", spec]) == 2
+        assert main(["check", head, "-q", "--fail-on", spec]) == 2
         out = capsys.readouterr().out
         assert "rank 1" in out
         assert "could not be read" in out
@@ -54,7 +54,7 @@ def test_a_broken_rank_is_2_whatever_is_hit(tmp_path: Path, capsys: pytest.Captu
     ("argv", "words"),
     [
         (["diff", MAIN, PR, "--fail-on", "peak:12GB"], "write '12 GiB', or '11.18 GiB'"),
-        (["diff", MAIN, "/does/not/exist", "--fail-on", "peak"], "'peak' is no rule"),
+        (["diff", MAIN, "/does/not/exist", "--fail-on", "peak"], "'peak' is no budget"),
         (["diff", MAIN, PR, "--fail-on", "phase.x.peak:5%"], "no rank has a phase x (there is: materialize, shard"),
         (["check", PR], "required: --fail-on"),
         (["check", PR, "--fail-on", "peak:5%"], "there is none to compare with"),
@@ -69,11 +69,11 @@ def test_what_cannot_be_meant_is_2(argv: list[str], words: str, capsys: pytest.C
     assert words in err
 
 
-def test_json_has_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_budgets(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", MAIN, PR, "-q", "--format", "json", "--fail-on", "phase.train.peak:5%"]) == 1
-    (rule,) = json.loads(capsys.readouterr().out)["budgets"]
-    assert (rule["rule"], rule["state"], rule["worst_rank"]) == ("phase.train.peak:5%", "hit", 0)
-    assert rule["ranks"][1]["head_bytes"] == 14_680_576
+    (spec,) = json.loads(capsys.readouterr().out)["budgets"]
+    assert (spec["spec"], spec["state"], spec["worst_rank"]) == ("phase.train.peak:5%", "hit", 0)
+    assert spec["ranks"][1]["head_bytes"] == 14_680_576
     assert main(["check", PR, "-q", "--format", "json", "--fail-on", "dangling:0B"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["schema_version"] == 1

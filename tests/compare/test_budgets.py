@@ -1,4 +1,4 @@
-"""Rules judged: within, hit, not judged, on the worst rank."""
+"""Budgets judged: within, hit, not judged, on the worst rank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from snapviz.analyze.run import RankFailure, Run
 from snapviz.compare.budgets import check, exit_code, judge
-from snapviz.compare.rules import parse_rule
+from snapviz.compare.spec import parse_budget
 from snapviz.errors import RunError, UsageError
 from snapviz.schema import Budget
 from tests.analyze.builders import MIB, Trace, frame, record, run_of, sample
@@ -17,8 +17,8 @@ from tests.compare.recorded import sharded, steps
 BROKEN = (RankFailure(1, "rank00001.pickle", "cut short"),)
 
 
-def one(rule: str, head: Run, base: Run | None = None, rank: int | None = None) -> Budget:
-    (found,) = judge(base, head, [parse_rule(rule)], rank)
+def one(spec: str, head: Run, base: Run | None = None, rank: int | None = None) -> Budget:
+    (found,) = judge(base, head, [parse_budget(spec)], rank)
     return found
 
 
@@ -42,7 +42,7 @@ def ranks(*mib: int, name: str = "run") -> Run:
 
 
 @pytest.mark.parametrize(
-    ("rule", "state", "base", "head", "limit"),
+    ("spec", "state", "base", "head", "limit"),
     [
         ("peak:5%", "hit", 10_486_272, 14_680_576, 11_010_585),
         ("peak:+4MiB", "within", 10_486_272, 14_680_576, 14_680_576),
@@ -65,8 +65,8 @@ def ranks(*mib: int, name: str = "run") -> Run:
         ("dangling:1000000%", "hit", 0, 4 * MIB, 0),
     ],
 )
-def test_forms(rule: str, state: str, base: int | None, head: int, limit: int) -> None:
-    budget = one(rule, sample("pr"), sample("main"))
+def test_forms(spec: str, state: str, base: int | None, head: int, limit: int) -> None:
+    budget = one(spec, sample("pr"), sample("main"))
     assert outcome(budget) == (state, 0, int(state == "hit"))
     assert [r.rank for r in budget.ranks] == [0, 1]
     for rank in budget.ranks:
@@ -209,8 +209,8 @@ def test_an_estimate_is_neither_within_nor_hit() -> None:
     facts = replace(facts, exact=False, notes=("sizes are a guess",), replay=replace(facts.replay, consistent=False))
     facts = replace(facts, phases=replace(facts.phases, exact=facts.phases.exact & False))
     head.ranks[0]._facts = facts
-    for rule in ("peak:1B", "peak:1GiB", "end:1GiB", "phase.shard.peak:1GiB", "phase.shard.end:1B", "dangling:0B"):
-        budget = one(rule, head)
+    for spec in ("peak:1B", "peak:1GiB", "end:1GiB", "phase.shard.peak:1GiB", "phase.shard.end:1B", "dangling:0B"):
+        budget = one(spec, head)
         assert outcome(budget) == ("not judged", None, 2)
         assert budget.ranks[0].why == "its figure is an estimate: sizes are a guess"
     assert one("end:0%", sharded(), head).state == "not judged"
@@ -244,20 +244,20 @@ def test_a_limit_to_another_run_needs_one() -> None:
     assert judge(None, sample("pr"), []) == ()
 
 
-def test_every_rule_is_judged_and_listed_in_order() -> None:
-    rules = [parse_rule(text) for text in ("peak:1B", "end:1GiB", "dangling:0B")]
-    report = check(sample("pr"), rules, sample("main"))
-    assert [(b.rule, b.state) for b in report.budgets] == [
+def test_every_budget_is_judged_and_listed_in_order() -> None:
+    specs = [parse_budget(text) for text in ("peak:1B", "end:1GiB", "dangling:0B")]
+    report = check(sample("pr"), specs, sample("main"))
+    assert [(b.spec, b.state) for b in report.budgets] == [
         ("peak:1B", "hit"),
         ("end:1GiB", "within"),
         ("dangling:0B", "hit"),
     ]
-    assert [c.rule for c in report.culprits] == ["peak:1B", "dangling:0B"]
+    assert [c.spec for c in report.culprits] == ["peak:1B", "dangling:0B"]
     peak, dangling = report.culprits
     assert peak.held_bytes == sum(row.live_bytes for row in peak.live) == 14_680_576
     assert dangling.held_bytes == sum(d.block_bytes for d in dangling.dangling) == 4 * MIB
 
 
 def test_culprits_of_growth_are_what_the_steps_left() -> None:
-    (left,) = check(sample("leak"), [parse_rule("growth:0B")]).culprits
+    (left,) = check(sample("leak"), [parse_budget("growth:0B")]).culprits
     assert (left.held_bytes, sum(row.live_count for row in left.live)) == (6 * MIB, 3)

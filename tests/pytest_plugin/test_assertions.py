@@ -36,7 +36,7 @@ FAILURES: dict[str, Callable[[], None]] = {
     "all ranks": lambda: assert_phase_peak(sample("uneven_ranks"), "train/step", "100 MiB", rank="all"),
     "dangling": lambda: assert_no_dangling(sample("litgpt_eager_2/pr")),
     "growth": lambda: assert_no_growth(sample("leak"), "1 MiB"),
-    "rules": lambda: assert_within(sample("pr"), "peak:5%", "end:0%", baseline=sample("main"), rank=1),
+    "budgets": lambda: assert_within(sample("pr"), "peak:5%", "end:0%", baseline=sample("main"), rank=1),
     "not judged": lambda: assert_no_growth(sample("pr")),
 }
 
@@ -69,9 +69,9 @@ def test_a_broken_rank_is_no_pass() -> None:
         (lambda: assert_phase_peak(sample("pr"), "train", "1 GiB", rank=9), RunError, "no rank 9"),
         (lambda: assert_phase_peak(sample("pr"), "train", 1, measure="free"), UsageError, "'free' is no measure"),
         (lambda: assert_phase_peak("/nowhere", "train", 1), InputError, "/nowhere"),
-        (lambda: assert_within(sample("pr")), UsageError, "no rule to judge"),
+        (lambda: assert_within(sample("pr")), UsageError, "no budget to judge"),
         (lambda: assert_within(sample("pr"), "peak:5%"), UsageError, "none to compare with"),
-        (lambda: assert_within(sample("pr"), "peak"), UsageError, "'peak' is no rule"),
+        (lambda: assert_within(sample("pr"), "peak"), UsageError, "'peak' is no budget"),
     ],
 )
 def test_what_cannot_be_meant_is_no_assertion(work: Callable[[], None], error: type[Exception], words: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from snapviz.compare.rules import FIGURES
+from snapviz.compare.spec import FIGURES
 from tests.analyze.builders import ROOT, SAMPLES
 from tests.pytest_plugin.conftest import Inner
 
@@ -98,7 +98,7 @@ def test_tests_without_it_are_left_alone(inner: Inner) -> None:
     result = inner(PLAIN)
     result.assert_outcomes(passed=1)
     assert "device memory" not in result.stdout.str()
-    # but a rule that judged nothing is told
+    # but a budget that judged nothing is told
     result = inner(PLAIN, "--snapviz-fail-on=peak:1B")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["--snapviz-fail-on peak:1B: no test had anything that it could judge"])
@@ -127,7 +127,7 @@ def test_the_docs_have_every_figure() -> None:
     ("options", "words"),
     [
         (["--snapviz-fail-on=peak:12GB"], "--snapviz-fail-on 'peak:12GB': '12GB' can be read in two ways"),
-        (["--snapviz-fail-on=peak"], "'peak' is no rule"),
+        (["--snapviz-fail-on=peak"], "'peak' is no budget"),
         (["--snapviz-fail-on=peak:5%"], "it is a limit to a baseline: give --snapviz-baseline"),
         (["--snapviz-baseline=nowhere"], "nowhere does not exist"),
         (["--snapviz-save=s3://bucket/runs"], "is no local directory"),
@@ -158,7 +158,7 @@ def test_every_option_has_an_ini_setting(inner: Inner, pytester: pytest.Pytester
     inner(READS, "--snapviz-fail-on=peak:0%").assert_outcomes(passed=1)
 
 
-def test_session_rules_without_anything_to_judge_in_a_test(inner: Inner) -> None:
+def test_session_budgets_without_anything_to_judge_in_a_test(inner: Inner) -> None:
     source = f"def test_it(snapviz):\n    snapviz.load_run({str(SAMPLES / 'leak')!r})\n"
     result = inner(source, "--snapviz-fail-on=phase.train.peak:1GiB", "--snapviz-fail-on=dangling:0B")
     result.assert_outcomes(passed=1)

@@ -208,7 +208,7 @@ def test_without_a_device_a_test_that_records_is_skipped_with_the_reason(inner: 
     result.stdout.fnmatch_lines(["SKIPPED [[]4[]] *: nothing can be recorded: torch 0.0 sees no CUDA device"])
 
 
-# ------------------------------------------------------------------ save, baseline, rules
+# ------------------------------------------------------------------ save, baseline, budgets
 
 
 def test_saved_runs_are_the_baseline_of_the_next_session(inner: Inner, pytester: pytest.Pytester) -> None:
@@ -249,7 +249,7 @@ def test_a_test_without_a_baseline_is_told_and_passes(inner: Inner, pytester: py
     )
 
 
-def test_a_baseline_that_cannot_be_read_fails_the_rule(inner: Inner, pytester: pytest.Pytester) -> None:
+def test_a_baseline_that_cannot_be_read_fails_the_budget(inner: Inner, pytester: pytest.Pytester) -> None:
     place = pytester.path / "runs" / place_of("test_it.py::test_train")
     place.mkdir(parents=True)
     options = ("--snapviz-baseline=runs", "--snapviz-fail-on=phase.train.peak:0%")

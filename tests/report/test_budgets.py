@@ -1,4 +1,4 @@
-"""Judged rules as text: golden for the samples, and the sentence of every form."""
+"""Judged budgets as text: golden for the samples, and the sentence of every form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from snapviz.analyze.run import RankFailure
 from snapviz.compare.budgets import check, judge
 from snapviz.compare.diff import diff
-from snapviz.compare.rules import parse_rule
+from snapviz.compare.spec import parse_budget
 from snapviz.report.budgettext import budget_lines, check_lines, sentences
 from snapviz.report.difftext import diff_lines
 from snapviz.report.jsonout import to_json
@@ -20,7 +20,7 @@ from tests.analyze.builders import sample
 from tests.compare.recorded import sharded, steps
 from tests.report.test_text import text_of
 
-RULES = (
+SPECS = (
     "phase.train.peak:5%",
     "phase.train/step.end.reserved:1GiB",
     "peak.category.activation:+0B",
@@ -32,28 +32,28 @@ RULES = (
 @pytest.mark.parametrize("width", [80, 200])
 @pytest.mark.parametrize("pair", [("fsdp2_after", "fsdp2_before_notfixed"), ("single", "leak")], ids="-".join)
 def test_check_of_the_samples(pair: tuple[str, str], width: int, snapshot: SnapshotAssertion) -> None:
-    report = check(sample(pair[1]), [parse_rule(text) for text in RULES], sample(pair[0]))
+    report = check(sample(pair[1]), [parse_budget(text) for text in SPECS], sample(pair[0]))
     lines = check_lines(report, width)
     assert text_of(lines) == snapshot
     assert max(sum(width_of(span.text) for span in spans) for spans in lines) <= width
 
 
-def test_rules_stand_above_the_tables_of_a_diff(snapshot: SnapshotAssertion) -> None:
+def test_budgets_stand_above_the_tables_of_a_diff(snapshot: SnapshotAssertion) -> None:
     base, head = sample("main"), sample("pr")
     report = diff(base, head)
     assert report.budgets == ()
-    judged = report.model_copy(update={"budgets": judge(base, head, [parse_rule(text) for text in RULES[::3]])})
+    judged = report.model_copy(update={"budgets": judge(base, head, [parse_budget(text) for text in SPECS[::3]])})
     text = text_of(diff_lines(judged, 100))
     assert text[: text.index("\nwhy")] == snapshot
     assert DiffReport.model_validate_json(to_json(judged)) == judged
     assert "budgets" not in text_of(diff_lines(report, 100))
 
 
-def budget(rule: str, *ranks: BudgetRank) -> Budget:
-    parsed = parse_rule(rule)
+def budget(spec: str, *ranks: BudgetRank) -> Budget:
+    parsed = parse_budget(spec)
     hit = [one for one in ranks if one.state == "hit"]
     return Budget(
-        rule=rule,
+        spec=spec,
         figure=parsed.figure,
         phase=parsed.phase,
         measure=parsed.measure,
@@ -88,7 +88,7 @@ PEAK = 14_173_392_077
 
 
 @pytest.mark.parametrize(
-    ("rule", "ranks", "words"),
+    ("spec", "ranks", "words"),
     [
         (
             "phase.train.peak:12GiB",
@@ -142,8 +142,8 @@ PEAK = 14_173_392_077
         ),
     ],
 )
-def test_sentences(rule: str, ranks: list[BudgetRank], words: list[str]) -> None:
-    assert "\n".join(sentences(budget(rule, *ranks))).split("\n") == words
+def test_sentences(spec: str, ranks: list[BudgetRank], words: list[str]) -> None:
+    assert "\n".join(sentences(budget(spec, *ranks))).split("\n") == words
 
 
 def test_more_of_nothing_is_infinitely_more() -> None:
@@ -171,22 +171,22 @@ def test_why_ranks_are_not_judged_is_told_once_for_all_of_them() -> None:
     assert "5 more reasons (--format json has all)" in text_of(budget_lines([budget("peak:1KiB", *many)], 100))
 
 
-def test_what_is_broken_stands_above_the_rules() -> None:
+def test_what_is_broken_stands_above_the_budgets() -> None:
     head = replace(sharded(leak=True, name="pr"), failures=(RankFailure(1, "rank1.pickle", "cut short"),))
-    text = text_of(check_lines(check(head, [parse_rule("dangling:0B")])))
-    assert text.index("! rank 1 could not be read: cut short") < text.index("rules  1 hit")
+    text = text_of(check_lines(check(head, [parse_budget("dangling:0B")])))
+    assert text.index("! rank 1 could not be read: cut short") < text.index("budgets  1 hit")
     assert "rank 1: not judged: pr: rank1.pickle could not be read" in " ".join(text.split())
 
 
 def test_a_peak_that_is_only_counted_says_so_of_its_owners() -> None:
     head = steps((60, 60), cut=1, counted=True)
-    text = text_of(check_lines(check(head, [parse_rule("phase.train/step1.peak:20MiB")])))
+    text = text_of(check_lines(check(head, [parse_budget("phase.train/step1.peak:20MiB")])))
     assert "Phase 'train/step1' peaked at 80.0 MiB on rank 0, limit 20.0 MiB (+60.0 MiB)" in text
     assert "live at that peak, rank 0: 41,943,040 bytes, as far as the recording has it" in text
 
 
 def test_owners_sum_to_the_peak_and_the_report_is_json() -> None:
-    report = check(sample("litgpt_eager_2/pr"), [parse_rule("phase.train.peak:1GiB")])
+    report = check(sample("litgpt_eager_2/pr"), [parse_budget("phase.train.peak:1GiB")])
     (one,) = report.culprits
     assert sum(row.live_bytes for row in one.live) == report.budgets[0].ranks[0].head_bytes
     assert CheckReport.model_validate_json(to_json(report)) == report

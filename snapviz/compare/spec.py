@@ -1,7 +1,7 @@
-"""The rules of ``--fail-on``: a figure of a run, and the most that it may be.
+"""The budgets of ``--fail-on``: a figure of a run, and the most that it may be.
 
 ``FIGURE:LIMIT``, such as ``phase.train.peak:5%``; ``snapviz check --help`` (``snapviz/cli/check.py``) and
-docs/budgets.md have the table of both. A rule read from its own text (``str``) is the same rule.
+docs/budgets.md have the table of both. A budget read from its own text (``str``) is the same budget.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal, cast
 from snapviz.errors import UsageError
 from snapviz.units import parse_bytes
 
-__all__ = ["FIGURES", "Bound", "Figure", "Measure", "Ranks", "Rule", "parse_rule", "rank_number"]
+__all__ = ["FIGURES", "Bound", "BudgetSpec", "Figure", "Measure", "Ranks", "parse_budget", "rank_number"]
 
 Figure = Literal["peak", "end", "dangling", "growth"]
 Measure = Literal["requested", "allocated", "active", "reserved"]
@@ -34,7 +34,7 @@ _PLACE = re.compile(
 )
 _PERCENT = re.compile(r"\+?(?P<number>[0-9]{1,30}(?:\.[0-9]{1,30})?)\s*%")
 _LONGEST = 1_200
-"""Characters of a rule: a phase's name has at most 1,000."""
+"""Characters of a budget: a phase's name has at most 1,000."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Rule:
+class BudgetSpec:
     """A figure and its bound. ``measure`` and ``category`` are of peaks and ends alone."""
 
     figure: Figure
@@ -88,24 +88,24 @@ class Rule:
         return f"{self.subject}:{self.bound}"
 
 
-def parse_rule(text: str) -> Rule:
-    """A rule from ``FIGURE:LIMIT``. Raises ``UsageError`` that says what was wrong and what there is."""
+def parse_budget(text: str) -> BudgetSpec:
+    """A budget from ``FIGURE:LIMIT``. Raises ``UsageError`` that says what was wrong and what there is."""
     if not isinstance(text, str):
-        raise UsageError(f"a rule is a text such as phase.train.peak:5%, not a {type(text).__name__}")
+        raise UsageError(f"a budget is a text such as phase.train.peak:5%, not a {type(text).__name__}")
     if len(text) > _LONGEST:
-        raise UsageError(f"a rule of {len(text):,} characters: at most {_LONGEST:,}")
+        raise UsageError(f"a budget of {len(text):,} characters: at most {_LONGEST:,}")
     subject, colon, limit = text.strip().rpartition(":")
     if not colon or not subject or not limit.strip():
-        raise UsageError(f"{text!r} is no rule: write FIGURE:LIMIT, such as phase.train.peak:5% or dangling:0B")
+        raise UsageError(f"{text!r} is no budget: write FIGURE:LIMIT, such as phase.train.peak:5% or dangling:0B")
     subject, bound = subject.strip(), _bound(text, limit.strip())
     if subject in ("dangling", "growth"):
-        return Rule(cast("Figure", subject), bound)
+        return BudgetSpec(cast("Figure", subject), bound)
     if subject.startswith("category."):
-        return Rule("peak", bound, category=_category(text, subject.removeprefix("category.")))
+        return BudgetSpec("peak", bound, category=_category(text, subject.removeprefix("category.")))
     found = _PLACE.fullmatch(subject)
     if found is None:
         raise UsageError(f"{text!r}: {_no_figure(subject)}")
-    return Rule(
+    return BudgetSpec(
         cast("Figure", found["figure"]),
         bound,
         phase=found["phase"],

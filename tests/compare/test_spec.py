@@ -10,41 +10,45 @@ from hypothesis import strategies as st
 
 from snapviz.analyze.facts import CATEGORIES
 from snapviz.cli import check
-from snapviz.compare.rules import FIGURES, Bound, Rule, parse_rule, rank_number
+from snapviz.compare.spec import FIGURES, Bound, BudgetSpec, parse_budget, rank_number
 from snapviz.errors import UsageError
 
 ABSOLUTE = Bound("absolute", 12 << 30)
+NOTHING = Bound("absolute", 0)
 
 
 @pytest.mark.parametrize(
-    ("text", "rule"),
+    ("text", "spec"),
     [
-        ("phase.train.peak:5%", Rule("peak", Bound("percent", percent=Fraction(5)), phase="train")),
-        ("phase.train.peak:+5%", Rule("peak", Bound("percent", percent=Fraction(5)), phase="train")),
-        ("phase.train.peak:+512MiB", Rule("peak", Bound("more", 512 << 20), phase="train")),
-        ("phase.train.peak: + 0.5 GiB ", Rule("peak", Bound("more", 512 << 20), phase="train")),
-        ("phase.train.peak:12GiB", Rule("peak", ABSOLUTE, phase="train")),
-        (" phase.train/step3/forward.end:12 GiB", Rule("end", ABSOLUTE, phase="train/step3/forward")),
-        ("phase.train.peak.reserved:12GiB", Rule("peak", ABSOLUTE, phase="train", measure="reserved")),
-        ("phase.a.peak.end.active:12GiB", Rule("end", ABSOLUTE, phase="a.peak", measure="active")),
-        ("phase.x: y.peak:12GiB", Rule("peak", ABSOLUTE, phase="x: y")),
-        ("peak:12GiB", Rule("peak", ABSOLUTE)),
-        ("peak.allocated:12GiB", Rule("peak", ABSOLUTE)),
-        ("end.requested:0.25%", Rule("end", Bound("percent", percent=Fraction(1, 4)), measure="requested")),
-        ("category.activation:5%", Rule("peak", Bound("percent", percent=Fraction(5)), category="activation")),
-        ("category.optimizer-state:12GiB", Rule("peak", ABSOLUTE, category="optimizer state")),
-        ("category.optimizer_state:12GiB", Rule("peak", ABSOLUTE, category="optimizer state")),
-        ("peak.category.gradient:12GiB", Rule("peak", ABSOLUTE, category="gradient")),
-        ("end.category.gradient:12GiB", Rule("end", ABSOLUTE, category="gradient")),
-        ("phase.shard.end.category.parameter:0", Rule("end", Bound("absolute", 0), "shard", category="parameter")),
-        ("dangling:0B", Rule("dangling", Bound("absolute", 0))),
-        ("dangling:+0B", Rule("dangling", Bound("more", 0))),
-        ("growth:4096", Rule("growth", Bound("absolute", 4096))),
+        ("phase.train.peak:5%", BudgetSpec("peak", Bound("percent", percent=Fraction(5)), phase="train")),
+        ("phase.train.peak:+5%", BudgetSpec("peak", Bound("percent", percent=Fraction(5)), phase="train")),
+        ("phase.train.peak:+512MiB", BudgetSpec("peak", Bound("more", 512 << 20), phase="train")),
+        ("phase.train.peak: + 0.5 GiB ", BudgetSpec("peak", Bound("more", 512 << 20), phase="train")),
+        ("phase.train.peak:12GiB", BudgetSpec("peak", ABSOLUTE, phase="train")),
+        (" phase.train/step3/forward.end:12 GiB", BudgetSpec("end", ABSOLUTE, phase="train/step3/forward")),
+        ("phase.train.peak.reserved:12GiB", BudgetSpec("peak", ABSOLUTE, phase="train", measure="reserved")),
+        ("phase.a.peak.end.active:12GiB", BudgetSpec("end", ABSOLUTE, phase="a.peak", measure="active")),
+        ("phase.x: y.peak:12GiB", BudgetSpec("peak", ABSOLUTE, phase="x: y")),
+        ("peak:12GiB", BudgetSpec("peak", ABSOLUTE)),
+        ("peak.allocated:12GiB", BudgetSpec("peak", ABSOLUTE)),
+        ("end.requested:0.25%", BudgetSpec("end", Bound("percent", percent=Fraction(1, 4)), measure="requested")),
+        ("category.activation:5%", BudgetSpec("peak", Bound("percent", percent=Fraction(5)), category="activation")),
+        ("category.optimizer-state:12GiB", BudgetSpec("peak", ABSOLUTE, category="optimizer state")),
+        ("category.optimizer_state:12GiB", BudgetSpec("peak", ABSOLUTE, category="optimizer state")),
+        ("peak.category.gradient:12GiB", BudgetSpec("peak", ABSOLUTE, category="gradient")),
+        ("end.category.gradient:12GiB", BudgetSpec("end", ABSOLUTE, category="gradient")),
+        (
+            "phase.shard.end.category.parameter:0",
+            BudgetSpec("end", Bound("absolute", 0), "shard", category="parameter"),
+        ),
+        ("dangling:0B", BudgetSpec("dangling", NOTHING)),
+        ("dangling:+0B", BudgetSpec("dangling", Bound("more", 0))),
+        ("growth:4096", BudgetSpec("growth", Bound("absolute", 4096))),
     ],
 )
-def test_every_form(text: str, rule: Rule) -> None:
-    assert parse_rule(text) == rule
-    assert parse_rule(str(rule)) == rule
+def test_every_form(text: str, spec: BudgetSpec) -> None:
+    assert parse_budget(text) == spec
+    assert parse_budget(str(spec)) == spec
 
 
 @pytest.mark.parametrize(
@@ -79,16 +83,16 @@ def test_every_form(text: str, rule: Rule) -> None:
 )
 def test_what_cannot_be_meant_says_what_can(text: str, words: str | None) -> None:
     if words is None:
-        assert parse_rule(text).bound == Bound("absolute", 5)
+        assert parse_budget(text).bound == Bound("absolute", 5)
         return
     with pytest.raises(UsageError) as caught:
-        parse_rule(text)
+        parse_budget(text)
     assert words in str(caught.value)
 
 
-def test_a_rule_is_a_text() -> None:
-    with pytest.raises(UsageError, match=r"a rule is a text such as phase\.train\.peak:5%, not a int"):
-        parse_rule(5)  # type: ignore[arg-type]
+def test_a_budget_is_a_text() -> None:
+    with pytest.raises(UsageError, match=r"a budget is a text such as phase\.train\.peak:5%, not a int"):
+        parse_budget(5)  # type: ignore[arg-type]
 
 
 COUNTS = st.integers(0, (1 << 63) - 1)
@@ -97,17 +101,17 @@ BOUNDS = st.one_of(
     st.builds(lambda count: Bound("more", count), COUNTS),
     st.builds(lambda n, k: Bound("percent", percent=Fraction(n, 10**k)), st.integers(0, 10**9), st.integers(0, 9)),
 )
-RULES = st.one_of(
-    st.builds(Rule, st.sampled_from(["dangling", "growth"]), BOUNDS),
+SPECS = st.one_of(
+    st.builds(BudgetSpec, st.sampled_from(["dangling", "growth"]), BOUNDS),
     st.builds(
-        Rule,
+        BudgetSpec,
         st.sampled_from(["peak", "end"]),
         BOUNDS,
         phase=st.none() | st.text(min_size=1, max_size=1000),
         measure=st.sampled_from(["requested", "allocated", "active", "reserved"]),
     ),
     st.builds(
-        Rule,
+        BudgetSpec,
         st.sampled_from(["peak", "end"]),
         BOUNDS,
         phase=st.none() | st.text(min_size=1, max_size=1000),
@@ -116,20 +120,20 @@ RULES = st.one_of(
 )
 
 
-@given(RULES)
-def test_a_rule_reads_as_it_is_written(rule: Rule) -> None:
-    assert parse_rule(str(rule)) == rule
+@given(SPECS)
+def test_a_budget_reads_as_it_is_written(spec: BudgetSpec) -> None:
+    assert parse_budget(str(spec)) == spec
 
 
 @given(
     st.text(max_size=60) | st.from_regex(r"(phase\.)?[a-z./]{0,12}(peak|end)?[a-z.]{0,9}:[+-]?[0-9.]{0,5}[KMGiB%]{0,4}")
 )
-def test_any_text_is_a_rule_or_a_usage_error(text: str) -> None:
+def test_any_text_is_a_budget_or_a_usage_error(text: str) -> None:
     try:
-        rule = parse_rule(text)
+        spec = parse_budget(text)
     except UsageError:
         return
-    assert parse_rule(str(rule)) == rule
+    assert parse_budget(str(spec)) == spec
 
 
 @given(BOUNDS, st.integers(0, 1 << 50))
