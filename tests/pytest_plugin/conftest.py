@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.analyze.builders import ROOT
-
-# what the inner session imports and drops again must have been there before: numpy loads once in a process
-import snapviz.pytest_plugin.judging  # noqa: F401  isort: skip
+from snapviz.testing import assert_phase_peak
+from tests.analyze.builders import ROOT, sample
 
 CONFTEST = """
 import pytest
@@ -26,8 +24,20 @@ def device(monkeypatch):
 Inner = Callable[..., pytest.RunResult]
 
 
+@pytest.fixture(scope="session")
+def _loaded() -> None:
+    """What an inner session imports it drops again, and numpy, numba and torch load once in a process: so before it."""
+    from snapviz.pytest_plugin import judging, memory
+    from snapviz.record import recorder, write
+
+    del judging, memory, recorder, write
+    # replays, and so has numba load what it loads when it first compiles
+    with pytest.raises(AssertionError):
+        assert_phase_peak(sample("main"), "train", 0)
+
+
 @pytest.fixture
-def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Inner:
+def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, _loaded: None) -> Inner:
     """Runs tests, given as source, in a session of their own that has the plugin, in this process."""
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.delenv(name, raising=False)
