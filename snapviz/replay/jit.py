@@ -20,7 +20,10 @@ __all__ = ["BITS", "BLOCKS", "COUNTS", "FLAG", "INT", "TABLE", "Addresses", "Boo
 
 _HERE = Path(__file__).parent
 _COMPILED = (
-    *(_HERE / f"{name}.py" for name in ("coordinates", "heap", "jit", "kernels", "ledger", "rules")),
+    *(
+        _HERE / f"{name}.py"
+        for name in ("coordinates", "freekernels", "heap", "jit", "kernels", "ledger", "lives", "rules")
+    ),
     _HERE.parent / "snapshot" / "columns.py",
 )
 """What the kernels are compiled from."""

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from snapviz.replay import replay_device
+from snapviz.replay.freeblocks import FollowedPool, free_curves
+from snapviz.replay.segments import SegmentHistory
 from snapviz.snapshot.columns import Columns
 from tests.replay.builders import BASE, MIB, alloc, block, columns, free, gap, segment, segment_alloc
 
@@ -20,13 +22,22 @@ EVENTS = [*free(BASE + MIB, 512), segment_alloc(BASE + 4 * MIB, 2 * MIB), alloc(
 FINAL = [segment(BASE, block(512, 100), gap(2 * MIB - 512)), segment(BASE + 4 * MIB, gap(2 * MIB))]
 
 
-CALLED_FROM_PYTHON = ("collect", "last_seen", "place_segments", "undo_segments", "place_start", "run")
+CALLED_FROM_PYTHON = (
+    "collect",
+    "find_lives",
+    "follow",
+    "last_seen",
+    "place_segments",
+    "place_start",
+    "run",
+    "undo_segments",
+)
 
 
 def functions():
-    from snapviz.replay import coordinates, heap, kernels, ledger
+    from snapviz.replay import coordinates, freekernels, heap, kernels, ledger, lives
 
-    for module in (coordinates, heap, kernels, ledger):
+    for module in (coordinates, freekernels, heap, kernels, ledger, lives):
         for function in vars(module).values():
             if hasattr(function, "signatures"):
                 yield function
@@ -64,6 +75,9 @@ def test_one_signature_serves_every_kind_of_array(how, tmp_path):
     found = replay_device(made, 0)
     assert found.exact, found.notes
     assert found.end.allocated_bytes == 512
+    history = SegmentHistory(found, made)
+    assert history.at(0).size_bytes.tolist() == [2 * MIB]
+    assert free_curves(history, [FollowedPool(0)]).whole_bytes.tolist() == [0, 0, 2 * MIB, 4 * MIB, 2 * MIB]
     for measure in ("time_us", "allocated_bytes"):
         assert type(getattr(found, measure)) is np.ndarray or how == "memory-mapped"
     # a function that others call is not loaded at all where their code was found on disk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from snapviz.replay import MEASURES, Replay, replay_device
 from snapviz.snapshot.objects import columns_from_objects
 from tests.replay.miniature import MIB, Miniature
+
+M = TypeVar("M", bound=Miniature)
 
 ROUND_SIZES = (512, MIB, MIB + 1, 2 * MIB, 3 * MIB - 512, 9 * MIB + 1, 10 * MIB, 20 * MIB, 20 * MIB + 1, 30 * MIB)
 
@@ -45,8 +48,8 @@ ALLOCATORS = st.sampled_from(
 )
 
 
-def program(steps, options) -> Miniature:
-    mini = Miniature(**options)
+def program(steps, options, kind: type[M] = Miniature) -> M:
+    mini = kind(**options)
     for what, number, where in steps:
         if what == "malloc":
             mini.malloc(number, *where)
