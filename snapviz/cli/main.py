@@ -15,7 +15,20 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from snapviz.cli import benchmark_plot, check, dangling, diff, export, info, leaks, output, peak, ranks, record
+from snapviz.cli import (
+    benchmark_plot,
+    check,
+    dangling,
+    diff,
+    export,
+    fragmentation,
+    info,
+    leaks,
+    output,
+    peak,
+    ranks,
+    record,
+)
 from snapviz.errors import SnapvizError
 
 if TYPE_CHECKING:
@@ -26,7 +39,7 @@ __all__ = ["build_parser", "main"]
 # Only argparse and the standard library up to here: --help has to be there at once. A command imports
 # what it needs when it runs.
 
-COMMANDS = (info, peak, leaks, ranks, dangling, diff, check, export, record, benchmark_plot)
+COMMANDS = (info, peak, fragmentation, leaks, ranks, dangling, diff, check, export, record, benchmark_plot)
 
 TRACEBACK = "SNAPVIZ_TRACEBACK"
 """Environment variable that shows the traceback of an internal error."""
