@@ -19,6 +19,7 @@ from snapviz.compare.outside import outside_of
 from snapviz.compare.rank import RankDiff
 from snapviz.compare.verdict import Besides, told_apart, verdict
 from snapviz.compare.view import View, view_of
+from snapviz.compare.waterfall import waterfalls
 from snapviz.errors import RunError, UsageError
 from snapviz.schema import DIFF_VERSION, BrokenRank, DiffReport, PhaseDelta, Point
 
@@ -101,6 +102,7 @@ def _report(
         outside=outside_of(compared),
         benchmark=benchmark_of(base, head, compared),
         options=view.options,
+        waterfall=waterfalls(shown),
     )
 
 

@@ -140,9 +140,18 @@ from snapviz.schema.trust import (
     RankTrust,
     Trust,
 )
+from snapviz.schema.waterfall import (
+    BELOW,
+    DANGLING,
+    OTHER,
+    Waterfall,
+    WaterfallStep,
+)
 
 __all__ = [
     "CHECK_VERSION",
+    "BELOW",
+    "DANGLING",
     "DANGLING_VERSION",
     "DIFF_VERSION",
     "FRAGMENTATION_VERSION",
@@ -151,6 +160,7 @@ __all__ = [
     "MANIFEST",
     "MOST_RANKS",
     "MOST_WINDOWS",
+    "OTHER",
     "PEAK_VERSION",
     "RANKS_VERSION",
     "RANK_VERSION",
@@ -242,6 +252,8 @@ __all__ = [
     "TorchCounters",
     "Trust",
     "Unchanged",
+    "Waterfall",
+    "WaterfallStep",
     "Without",
     "is_place",
     "is_training",

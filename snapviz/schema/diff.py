@@ -12,6 +12,7 @@ from snapviz.schema.budget import Budget
 from snapviz.schema.rows import DiffOptions, DiffRow, FoldedRows, Unchanged
 from snapviz.schema.run import GitState
 from snapviz.schema.trust import RankTrust, Trust
+from snapviz.schema.waterfall import Waterfall
 
 __all__ = [
     "DIFF_VERSION",
@@ -325,3 +326,5 @@ class DiffReport(Model):
     # how the rows were made
     budgets: tuple[Budget, ...] = ()
     # those of --fail-on, judged, in the order they were given
+    waterfall: tuple[Waterfall, ...] = ()
+    # of every point and rank that can be compared, in the order of points
