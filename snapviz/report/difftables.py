@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from snapviz.compare.benchmark import METRIC
 from snapviz.compare.verdict import figures, is_cut, measured
 from snapviz.report.layout import Column, Line, Span, clean, line, render_table, width_of, wrapped
+from snapviz.report.phaserows import Measure, mark_of, measures_of, phase_table, whose
 from snapviz.report.words import change, is_of_memory, number, signed
 from snapviz.schema import (
     DiffReport,
     MeasureDelta,
     Moment,
-    OutsideDelta,
     PhaseDelta,
     RankDelta,
     RankPoint,
-    Trust,
 )
 from snapviz.units import format_bytes
 
@@ -50,23 +48,6 @@ NOTHING = Span("–", "faint")
 """Where a side has no figure, or two figures no difference that means anything."""
 
 
-@dataclass(frozen=True)
-class _Measure:
-    """One group of columns of the table of phases."""
-
-    heading: str
-    field: str
-    peak: bool
-
-
-def _measures(report: DiffReport) -> tuple[_Measure, ...]:
-    """Peak and end of what is compared, and the peak of what is reserved for it."""
-    what = report.options.measure
-    whose = "" if what == "allocated" else f"{what} "
-    found = (_Measure(f"{whose}peak", f"{what}_bytes", peak=True), _Measure(f"{whose}end", f"{what}_bytes", peak=False))
-    return found if what == "reserved" else (*found, _Measure("reserved peak", "reserved_bytes", peak=True))
-
-
 def short_names(report: DiffReport) -> tuple[str, str]:
     """The runs' names as headings have room for them."""
     names = clean(report.base.name), clean(report.head.name)
@@ -79,35 +60,31 @@ def short_names(report: DiffReport) -> tuple[str, str]:
 def phase_lines(report: DiffReport, width: int) -> list[Line]:
     """Phases whose allocated peak or end changed (reserved too, where there is room), of the ranks that
     differ: all alike once, else the worst rank's. One table, or one below the other where it is narrow."""
-    if not report.phases:
-        return []
-    rank, who = _rank_to_show(report)
-    rows = [row for row in report.phases if row.rank == rank]
-    known = _measures(report)
+    known = measures_of(report)
     measures = [*known[:2], *(known[2:] if width >= _WIDE else [])]
-    rows = [row for row in rows if not row.spans or _adds(row, rows, known[:2])]
-    changed = [row for row in rows if any(_changed(row, measure) for measure in measures)]
-    if not changed:
+    found = phase_table(report, measures)
+    if found is None or not found.changed:
         return []
-    names = short_names(report)
-    measures = [m for m in measures if m in known[:2] or any(_changed(row, m) for row in changed)]
-    lines = [line(), *_phase_table(changed, measures, names, who, width)]
+    changed, names = found.changed, short_names(report)
+    measures = [m for m in measures if m in known[:2] or any(m.changed(row) for row in changed)]
+    lines = [line(), *_phase_table(changed, measures, names, found.who, width)]
     if _widest(lines) > width:
         lines = []
         for measure in measures:
-            if some := [row for row in changed if _changed(row, measure)]:
-                lines += [line(), *_phase_table(some, [measure], names, who, width)]
+            if some := [row for row in changed if measure.changed(row)]:
+                lines += [line(), *_phase_table(some, [measure], names, found.who, width)]
             else:
                 lines += [line(), line(Span(f"{measure.heading}: did not change in any phase", "faint"))]
-    if same := [row.phase for row in rows if row not in changed]:
+    if found.same:
+        same = [row.phase for row in found.same]
         names_of_same = ", ".join(map(clean, same[:_PHASES])) + _and_more(len(same) - _PHASES)
         lines += wrapped(f"not changed: {names_of_same}", width, "", "  ", "faint")
     return lines + _legend(changed, width)
 
 
-def _legend(rows: list[PhaseDelta], width: int) -> list[Line]:
+def _legend(rows: Sequence[PhaseDelta], width: int) -> list[Line]:
     """What the marks in the cells mean, of those there are."""
-    marks = {_mark(trust) for row in rows for trust in (row.base_trust, row.head_trust)}
+    marks = {mark_of(trust) for row in rows for trust in (row.base_trust, row.head_trust)}
     parts = ["≥ the recording does not have all of the phase"] * ("≥ " in marks)
     parts += ["~ not exact"] * ("~ " in marks)
     if apart := [row.phase for row in rows if not row.comparable]:
@@ -120,23 +97,12 @@ def _and_more(count: int) -> str:
     return f" and {count:,} more" if count > 0 else ""
 
 
-def _adds(row: PhaseDelta, rows: list[PhaseDelta], measures: Sequence[_Measure]) -> bool:
-    """The rule for what spans phases (``train`` above its steps), at every width the same: it is shown only
-    where base or head held more, or ended with another amount, between its phases than in any of them."""
-    below = [one for one in rows if one.phase.startswith(f"{row.phase}/")]
-    return any(
-        _pair(row, measure)[side] not in [_pair(one, measure)[side] for one in below]
-        for measure in measures
-        for side in (0, 1)
-    )
-
-
 def _widest(lines: list[Line]) -> int:
     return max(sum(width_of(span.text) for span in spans) for spans in lines)
 
 
 def _phase_table(
-    rows: list[PhaseDelta], measures: list[_Measure], names: tuple[str, str], who: str, width: int
+    rows: Sequence[PhaseDelta], measures: Sequence[Measure], names: tuple[str, str], who: str, width: int
 ) -> list[Line]:
     columns = [Column(f"phase{who}", number=False)]
     for measure in measures:
@@ -149,64 +115,16 @@ def _phase_table(
     return lines
 
 
-def _rank_to_show(report: DiffReport) -> tuple[int, str]:
-    ranks = list(dict.fromkeys(row.rank for row in report.phases))
-    first = next((p.worst_rank for p in report.points if p.worst_rank in ranks), ranks[0])
-    assert first is not None
-    return first, _whose(first, report.phases)
-
-
-def _whose(rank: int, rows: Sequence[PhaseDelta] | Sequence[OutsideDelta]) -> str:
-    """Of which ranks a table of one rank's rows is: of all where all have the same."""
-    tables: dict[int, list[object]] = {}
-    for row in rows:
-        tables.setdefault(row.rank, []).append(row.model_copy(update={"rank": 0}))
-    if len(tables) < 2:
-        return ""
-    if all(table == tables[rank] for table in tables.values()):
-        return " (both ranks)" if len(tables) == 2 else f" (all {len(tables)} ranks)"
-    return f" (rank {rank})"
-
-
-def _pair(row: PhaseDelta, measure: _Measure) -> tuple[int | None, int | None]:
-    """(base, head) of one measure; none where a side lacks the phase."""
-    sides = (row.base_peak, row.head_peak) if measure.peak else (row.base_end, row.head_end)
-    base, head = (None if side is None else int(getattr(side, measure.field)) for side in sides)
-    return base, head
-
-
-def _changed(row: PhaseDelta, measure: _Measure) -> bool:
-    base, head = _pair(row, measure)
-    return base != head or (measure.peak and not _comparable(row, measure))
-
-
-def _comparable(row: PhaseDelta, measure: _Measure) -> bool:
-    """Whether a difference means anything: the same stretch, and a peak that is all of it on both sides."""
-    sides = (row.base_trust, row.head_trust)
-    cut = measure.peak and any(trust is not None and not (trust.whole or trust.counted) for trust in sides)
-    return row.comparable and not cut
-
-
-def _phase_row(row: PhaseDelta, measures: list[_Measure]) -> list[Span]:
+def _phase_row(row: PhaseDelta, measures: Sequence[Measure]) -> list[Span]:
     cells = [Span(clean(row.phase))]
     for measure in measures:
-        base, head = _pair(row, measure)
-        trusts = (row.base_trust, row.head_trust)
-        marks = [_mark(trust) if measure.peak else "" for trust in trusts]
-        cells += [_cell(base, marks[0]), _cell(head, marks[1])]
-        cells.append(_delta(base, head) if _comparable(row, measure) else NOTHING)
+        (base, head), marks, delta = measure.pair(row), measure.marks(row), measure.delta(row)
+        cells += [_cell(base, marks[0]), _cell(head, marks[1]), NOTHING if delta is None else change(delta)]
     return cells
 
 
 def _delta(base: int | None, head: int | None) -> Span:
     return NOTHING if base is None or head is None else change(head - base)
-
-
-def _mark(trust: Trust | None) -> str:
-    """What stands before a peak that is not certain."""
-    if trust is None or trust.counted:
-        return ""
-    return ("" if trust.exact else "~ ") if trust.whole else "≥ "
 
 
 def _cell(value: int | None, mark: str = "") -> Span:
@@ -284,7 +202,7 @@ def outside_lines(report: DiffReport, width: int) -> list[Line]:
         return []
     rank = max(changed, key=lambda row: (abs(row.delta_bytes), -row.rank)).rank
     last = [row for row in changed if row.rank == rank][-1]
-    who = _whose(rank, report.outside)
+    who = whose(rank, report.outside)
     text = (
         f"outside the allocator{who}, at the end of {last.phase}: {format_bytes(last.base_bytes)} → "
         f"{format_bytes(last.head_bytes)} ({signed(last.delta_bytes)}); of the whole device: contexts, NCCL and other "
@@ -328,7 +246,7 @@ def _rank_row(rank: RankPoint, worst: bool) -> list[Span]:
 
 
 def _mark_of(when: Moment | None) -> str:
-    return _mark(when.trust if when is not None else None)
+    return mark_of(when.trust if when is not None else None)
 
 
 # ------------------------------------------------------------------ around the runs

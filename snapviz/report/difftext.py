@@ -5,10 +5,11 @@ Pure: a finished ``DiffReport`` in, lines out. Nothing that did not change takes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from snapviz.report.budgettext import budget_lines
+from snapviz.report.diffsaid import broken_sentences, full_names, savings, shared_facts
 from snapviz.report.difftables import (
     metric_lines,
     outside_lines,
@@ -20,9 +21,9 @@ from snapviz.report.environment import environment_lines
 from snapviz.report.keepers import kept_lines
 from snapviz.report.layout import Line, Span, clean, line, wrapped
 from snapviz.report.training import benchmark_lines, origin_lines
-from snapviz.report.why import full_names, is_partial, why_lines, worst_rank
-from snapviz.report.words import block_counts, broken_in_words, fold_names, plural
-from snapviz.schema import Dangling, DiffReport, RankPoint, Suspect
+from snapviz.report.why import why_lines
+from snapviz.report.words import block_counts, fold_names, plural
+from snapviz.schema import Dangling, DiffReport, Suspect
 from snapviz.units import format_bytes
 
 __all__ = ["diff_lines", "suspect_lines"]
@@ -54,40 +55,17 @@ def diff_lines(report: DiffReport, width: int = 100, top: int = 10) -> list[Line
 
 def _header(report: DiffReport, width: int) -> list[Line]:
     names = " → ".join(full_names(report))
-    facts = " · ".join(_shared_facts(report))
+    facts = " · ".join(shared_facts(report))
     first = [line(Span(names, "strong"), "   ", Span(facts, "faint"))]
     if len(names) + len(facts) + 3 > width:
         first = [*wrapped(names, width, style="strong"), *wrapped(facts, width, style="faint")]
     return [*first, *wrapped(clean(report.verdict), width), *environment_lines(report, width)]
 
 
-def _shared_facts(report: DiffReport) -> Iterator[str]:
-    base, head = report.base, report.head
-    compared = [rank.rank for rank in report.points[0].ranks] if report.points else []
-    world = head.world_size if head.world_size == base.world_size else None
-    if len(compared) == 1 and world and world > 1:
-        yield f"rank {compared[0]} of {world}"
-    elif world and 0 < len(compared) < world:
-        yield f"{len(compared)} of {world} ranks"
-    else:
-        yield plural(len(compared), "rank")
-    if head.torch and head.torch == base.torch:
-        yield f"torch {clean(head.torch)}"
-    if head.device and head.device == base.device:
-        yield clean(head.device)
-    for name, run in zip(full_names(report), (base, head), strict=True):
-        if run.git is not None:
-            dirty = ", dirty" if run.git.dirty else ""
-            yield f"{name} at {clean(run.git.commit[:7])}{dirty}"
-
-
 def _warnings(report: DiffReport, width: int) -> list[Line]:
     """Above every table: what could not be read, what is not exact (all of it), and what else to know."""
     lines: list[Line] = []
-    base, head = full_names(report)
-    for broken in report.broken:
-        which = f"{broken_in_words(broken)} is not in these numbers: " if broken.source else ""
-        text = f"{base if broken.run == 'base' else head}: {clean(f'{which}{broken.message}')}"
+    for text in broken_sentences(report):
         lines += _bullet(text, width, "warning")
     for note in (*report.caveats, *report.notes[:_NOTES]):
         lines += _bullet(clean(note), width, "")
@@ -104,35 +82,8 @@ def _bullet(text: str, width: int, style: str) -> list[Line]:
 
 
 def _saving(report: DiffReport, width: int) -> list[Line]:
-    lines: list[Line] = []
-    base, head = full_names(report)
-    for point in report.points:
-        rank = worst_rank(point)
-        # where nothing changed there is nothing to save against base
-        if rank is None or rank.base_total_bytes is None or is_partial(point, rank.rank):
-            continue
-        if not (rank.rows or rank.folded):
-            continue
-        if rank.head_without is not None and rank.head_without.saved_bytes:
-            against = rank.head_without.peak_bytes - rank.base_total_bytes
-            way = "above" if against > 0 else "below"
-            than = f"the same as {base}" if against == 0 else f"{format_bytes(abs(against))} {way} {base}"
-            text = f"without what dangles, and nothing else changed, {head} would peak at "
-            text += format_bytes(rank.head_without.peak_bytes) + ("" if _may_make_more(report, rank) else f": {than}")
-            where = "" if point.at == "peak" else f" {clean(point.title)}"
-            lines += wrapped(f"{text}{where}.", width)
+    lines = [each for text in savings(report) for each in wrapped(text, width)]
     return [line(), *lines] if lines else []
-
-
-def _may_make_more(report: DiffReport, rank: RankPoint) -> bool:
-    """Whether base makes an optimizer's state and head none: what head saved it would need once it did.
-
-    Rows that are grouped otherwise, or folded, do not tell.
-    """
-    if report.options.by is not None or rank.folded is not None:
-        return True
-    rows = [row for row in rank.rows if row.category == "optimizer state"]
-    return bool(rows) and not any(row.head_count for row in rows)
 
 
 def _lasting(report: DiffReport, width: int) -> list[Line]:

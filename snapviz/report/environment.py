@@ -5,24 +5,29 @@ from __future__ import annotations
 from snapviz.report.layout import Line, clean, cut, wrapped
 from snapviz.schema import DiffReport, EnvironmentChange
 
-__all__ = ["environment_lines"]
+__all__ = ["differences", "environment_lines"]
 
 
 def environment_lines(report: DiffReport, width: int) -> list[Line]:
     """What differs around the two runs."""
-    parts = [_difference(change) for change in report.environment if change.what not in _TOLD_ABOVE]
+    parts = [f"{what}: {base} → {head}" for what, base, head in differences(report)]
     return wrapped(clean(f"different: {'; '.join(parts)}"), width, "", "  ", "faint") if parts else []
+
+
+def differences(report: DiffReport) -> list[tuple[str, str, str]]:
+    """What differs, in base and in head, in words; ``–`` on a side without it."""
+    return [_difference(change) for change in report.environment if change.what not in _TOLD_ABOVE]
 
 
 _TOLD_ABOVE = ("git commit", "git dirty")
 """What the first line of a report has beside the runs' names."""
 
 
-def _difference(change: EnvironmentChange) -> str:
+def _difference(change: EnvironmentChange) -> tuple[str, str, str]:
     base, head = change.base, change.head
     if change.what == "command" and isinstance(base, str) and isinstance(head, str):
         base, head = _apart(base, head)
-    return f"{change.what}: {_value(base)} → {_value(head)}"
+    return change.what, _value(base), _value(head)
 
 
 def _apart(base: str, head: str) -> tuple[str, str]:

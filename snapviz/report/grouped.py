@@ -12,12 +12,12 @@ from snapviz.compare.verdict import judged_of, recorded_of
 from snapviz.report.difftables import NOTHING, short_names
 from snapviz.report.keepers import Keepers, kept_lines
 from snapviz.report.layout import Column, Line, Span, clean, cut_left, line, render_table, width_of, wrapped
-from snapviz.report.rows import category_in_words, evidence_in_words
+from snapviz.report.reasons import category_in_words, evidence_in_words
 from snapviz.report.words import block_counts, change, frames_in_words, plural, ratio, signed
-from snapviz.schema import UNUSED, DiffOptions, DiffReport, DiffRow, Point, RankPoint
+from snapviz.schema import UNUSED, Dangling, DiffOptions, DiffReport, DiffRow, Point, RankPoint
 from snapviz.units import format_bytes
 
-__all__ = ["grouped_lines", "rank_table"]
+__all__ = ["Amounts", "grouped", "grouped_lines", "kept_of", "rank_table", "ranks_grouped", "ranks_left"]
 
 _INDENT = 4
 """Columns before what is said below a row."""
@@ -27,7 +27,7 @@ _LONGEST = 60
 
 
 @dataclass(frozen=True)
-class _Amounts:
+class Amounts:
     """One line of the table; a side that has nothing is none."""
 
     label: str
@@ -35,45 +35,59 @@ class _Amounts:
     head: int | None
     faint: bool = False
     tail: tuple[str, ...] = ()
-    below: tuple[Line, ...] = ()
+    row: DiffRow | None = None
+    # whose stack and keepers are told with it; none of a sum
 
 
 def grouped_lines(report: DiffReport, rank: RankPoint, width: int, top: int) -> list[Line]:
     """The first ``top`` rows, one line for the other ones, those below the threshold, those that did not change,
     and the total."""
+    return _table(report, grouped(report, rank, top), Keepers(report.dangling, rank.rank), width)
+
+
+def grouped(report: DiffReport, rank: RankPoint, top: int) -> list[Amounts]:
+    """The same as data."""
     options = report.options
-    keepers = Keepers(report.dangling, rank.rank)
-    listed = [_amounts(row, options, keepers, width) for row in rank.rows[:top]]
+    listed = [_amounts(row, options) for row in rank.rows[:top]]
     listed += _rest(rank.rows[top:])
     listed += _folded(rank, options, "")
     if rank.unchanged.rows:
         same = rank.unchanged.total_bytes
-        listed.append(_Amounts(f"unchanged: {plural(rank.unchanged.rows, 'row')}", same, same, True))
-    total = _Amounts("total", rank.base_total_bytes, rank.head_total_bytes)
-    return _table(report, [*listed, total], width)
+        listed.append(Amounts(f"unchanged: {plural(rank.unchanged.rows, 'row')}", same, same, True))
+    return [*listed, Amounts("total", rank.base_total_bytes, rank.head_total_bytes)]
 
 
 def rank_table(report: DiffReport, point: Point, width: int, top: int) -> list[Line]:
     """One line for each rank that can be compared, the most first as ``mode`` says, and the total of them."""
+    lines = _table(report, ranks_grouped(report, point, top), Keepers((), 0), width)
+    left = ranks_left(point)
+    return lines + (wrapped(left, width, "", "  ", "faint") if left else [])
+
+
+def ranks_left(point: Point) -> str:
+    """``not compared: rank 3``; "" where all are."""
     ranks = judged_of(point) or recorded_of(point)
-    keepers = Keepers((), 0)
+    left = [str(rank.rank) for rank in point.ranks if rank not in ranks]
+    return f"not compared: rank {', '.join(left)}" if left else ""
+
+
+def ranks_grouped(report: DiffReport, point: Point, top: int) -> list[Amounts]:
+    """The same as data."""
+    ranks = judged_of(point) or recorded_of(point)
     rows = {rank.rank: row for rank in ranks for row in rank.rows}
     order = sorted(rows, key=lambda number: (_most(rows[number], report.options), number))
     listed = []
     for number in order[:top]:
-        one = _amounts(rows[number], report.options, keepers, width)
-        listed.append(_Amounts(f"rank {number}", one.base, one.head, tail=one.tail))
+        one = _amounts(rows[number], report.options)
+        listed.append(Amounts(f"rank {number}", one.base, one.head, tail=one.tail))
     listed += _rest([rows[number] for number in order[top:]], "rank")
     for rank in ranks:
         listed += _folded(rank, report.options, f"rank {rank.rank}, ")
     if same := [rank for rank in ranks if not rank.rows and rank.folded is None]:
         held = sum(rank.base_total_bytes or 0 for rank in same)
-        listed.append(_Amounts(f"unchanged: {plural(len(same), 'rank')}", held, held, True))
+        listed.append(Amounts(f"unchanged: {plural(len(same), 'rank')}", held, held, True))
     base, head = (sum(total or 0 for total in side) for side in _totals(ranks))
-    lines = _table(report, [*listed, _Amounts("total", base, head)], width)
-    if left := [str(rank.rank) for rank in point.ranks if rank not in ranks]:
-        lines += wrapped(f"not compared: rank {', '.join(left)}", width, "", "  ", "faint")
-    return lines
+    return [*listed, Amounts("total", base, head)]
 
 
 def _totals(ranks: Sequence[RankPoint]) -> tuple[list[int | None], list[int | None]]:
@@ -87,7 +101,7 @@ def _most(row: DiffRow, options: DiffOptions) -> float:
     return -abs(row.delta_bytes) if options.mode == "delta" else -(high / low if low > 0 else float("inf"))
 
 
-def _folded(rank: RankPoint, options: DiffOptions, whose: str) -> list[_Amounts]:
+def _folded(rank: RankPoint, options: DiffOptions, whose: str) -> list[Amounts]:
     """The rows below the threshold: what it was is told beside their number, and both directions."""
     folded = rank.folded
     if folded is None:
@@ -98,37 +112,46 @@ def _folded(rank: RankPoint, options: DiffOptions, whose: str) -> list[_Amounts]
     if folded.more_bytes and folded.less_bytes:
         tail.append(f"{signed(folded.more_bytes)} and {signed(folded.less_bytes)}")
     label = clean(f"{whose}below {options.threshold if share else limit}: {plural(folded.rows, 'row')}")
-    return [_Amounts(label, folded.base_bytes, folded.head_bytes, True, tuple(tail))]
+    return [Amounts(label, folded.base_bytes, folded.head_bytes, True, tuple(tail))]
 
 
-def _rest(rows: Sequence[DiffRow], what: str = "row") -> list[_Amounts]:
+def _rest(rows: Sequence[DiffRow], what: str = "row") -> list[Amounts]:
     """Rows beyond ``top`` in one sum, which says how much of them dangles."""
     if not rows:
         return []
     dangling = sum(row.head_dangling_bytes or row.base_dangling_bytes for row in rows)
     told = (f"{format_bytes(dangling)} of it dangling",) if dangling else ()
     base, head = sum(row.base_bytes for row in rows), sum(row.head_bytes for row in rows)
-    return [_Amounts(plural(len(rows), f"more {what}"), base, head, True, told)]
+    return [Amounts(plural(len(rows), f"more {what}"), base, head, True, told)]
 
 
 # ------------------------------------------------------------------ rows
 
 
-def _amounts(row: DiffRow, options: DiffOptions, keepers: Keepers, width: int) -> _Amounts:
-    tail = [*_besides(row, options)]
-    kept = keepers.all_of(row) if options.by == "category" else keepers.of([row])
-    below = [each for told in kept_lines(kept, width, _INDENT) for each in told]
-    if options.by in (None, "stack"):
-        lines = row.head_lines if row.head_lines is not None else row.base_lines
-        if row.stack or not row.owner:
-            below.append(line(" " * _INDENT, Span(frames_in_words(row.stack, lines, width - _INDENT), "faint")))
-    return _Amounts(
+def _amounts(row: DiffRow, options: DiffOptions) -> Amounts:
+    return Amounts(
         _label(row, options),
         row.base_bytes if row.base_count else None,
         row.head_bytes if row.head_count else None,
-        tail=tuple(tail),
-        below=tuple(below),
+        tail=tuple(_besides(row, options)),
+        row=row,
     )
+
+
+def kept_of(keepers: Keepers, row: DiffRow, options: DiffOptions) -> list[Dangling]:
+    """What of a row dangles, where something is known of who keeps it."""
+    return keepers.all_of(row) if options.by == "category" else keepers.of([row])
+
+
+def _below(row: DiffRow | None, options: DiffOptions, keepers: Keepers, width: int) -> list[Line]:
+    """Who keeps a row, and where it was made."""
+    if row is None:
+        return []
+    below = [each for told in kept_lines(kept_of(keepers, row, options), width, _INDENT) for each in told]
+    if options.by in (None, "stack") and (row.stack or not row.owner):
+        lines = row.head_lines if row.head_lines is not None else row.base_lines
+        below.append(line(" " * _INDENT, Span(frames_in_words(row.stack, lines, width - _INDENT), "faint")))
+    return below
 
 
 def _label(row: DiffRow, options: DiffOptions) -> str:
@@ -175,7 +198,7 @@ def _dangling(row: DiffRow) -> list[str]:
 # ------------------------------------------------------------------ the table
 
 
-def _table(report: DiffReport, listed: Sequence[_Amounts], width: int) -> list[Line]:
+def _table(report: DiffReport, listed: Sequence[Amounts], keepers: Keepers, width: int) -> list[Line]:
     options = report.options
     columns = [Column(options.by or "owner or category", number=False), *(Column(name) for name in short_names(report))]
     columns += {"absolute": [], "delta": [Column("Δ")], "ratio": [Column("Δ"), Column("head/base")]}[options.mode]
@@ -189,11 +212,11 @@ def _table(report: DiffReport, listed: Sequence[_Amounts], width: int) -> list[L
         if tail and not beside:
             told = wrapped(tail.strip(), width - _INDENT, style="faint")
             out += [[Span(" " * _INDENT), *each] for each in told]
-        out += one.below
+        out += _below(one.row, options, keepers, width)
     return out
 
 
-def _cells(one: _Amounts, options: DiffOptions) -> list[Span]:
+def _cells(one: Amounts, options: DiffOptions) -> list[Span]:
     style = "faint" if one.faint else ""
     base, head = one.base or 0, one.head or 0
     cells = [Span(cut_left(one.label, _LONGEST), style)]
