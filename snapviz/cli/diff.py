@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 
-from snapviz.cli import options
+from snapviz.cli import diffpages, options
 from snapviz.cli.progress import Progress
 
 __all__ = ["add_arguments", "run"]
@@ -35,13 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_row_arguments(parser)
     options.add_budget_arguments(parser)
     options.add_reading_arguments(parser)
-    options.add_output_arguments(parser)
+    options.add_output_arguments(parser, diffpages.FORMATS)
+    diffpages.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs ``snapviz diff``; 2 where a rank is broken, nothing could be compared or a budget not judged, 1 where a
     budget is exceeded, else 0."""
     options.check_output(args)
+    diffpages.check(args)
     from snapviz.analyze.moments import DEFAULT_POINTS, parse_at
     from snapviz.analyze.run import load_run
     from snapviz.compare.budgets import exit_code, judge
@@ -61,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
         head = load_run(args.head, cache=not args.no_cache, progress=progress, rules=args.rules)
         report = diff(base, head, points, args.rank, progress, **rows)
         report = report.model_copy(update={"budgets": judge(base, head, specs, args.rank, progress)})
-    options.write_report(args, report, lambda width: diff_lines(report, width, args.top))
+        pages = diffpages.pages(args, report, base, head, progress)
+    options.write_report(args, report, lambda width: diff_lines(report, width, args.top), pages)
     unread = report.broken or not any(point.ranks for point in report.points)
     return 2 if unread else exit_code(report.budgets)

@@ -6,7 +6,7 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -120,10 +120,11 @@ def add_budget_arguments(parser: argparse.ArgumentParser, required: bool = False
     )
 
 
-def add_output_arguments(parser: argparse.ArgumentParser) -> None:
+def add_output_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ("text", "json")) -> None:
     """--top, --format, -o, -f."""
     parser.add_argument("--top", type=whole_number, default=10, metavar="N", help="rows to show of each list (10)")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="text for people (default), or json")
+    told = ", ".join(["text for people (default)", *formats[1:-1]]) + f" or {formats[-1]}"
+    parser.add_argument("--format", choices=formats, default="text", help=told)
     parser.add_argument("-o", "--output", type=_file, metavar="FILE", help="write the report there instead of stdout")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE")
 
@@ -137,13 +138,30 @@ def check_output(args: argparse.Namespace) -> None:
         pass
 
 
-def write_report(args: argparse.Namespace, report: Model, lines: Callable[[int], list[Line]]) -> None:
-    """Writes a report as --format and -o say. ``lines`` lays it out for a width in columns."""
+def write_report(
+    args: argparse.Namespace,
+    report: Model,
+    lines: Callable[[int], list[Line]],
+    pages: Mapping[str, Callable[[], str]] | None = None,
+) -> None:
+    """Writes a report as --format and -o say. ``lines`` lays it out for a width in columns; ``pages`` are
+    other formats that the command has, each a function that gives its text."""
+    if pages is not None and args.format in pages:
+        _write_page(args, pages[args.format]())
+        return
     if args.output is not None:
         output.write_file(args.output, args.force, lambda stream: _write(args, report, lines, stream))
         return
     with output.stdout() as stream:
         _write(args, report, lines, stream)
+
+
+def _write_page(args: argparse.Namespace, text: str) -> None:
+    if args.output is not None:
+        output.write_file(args.output, args.force, lambda stream: stream.write(text))
+        return
+    with output.stdout() as stream:
+        stream.write(text)
 
 
 def _write(args: argparse.Namespace, report: Model, lines: Callable[[int], list[Line]], stream: IO[str]) -> None:

@@ -64,7 +64,7 @@ def check_file(path: Path, force: bool) -> None:
         raise OutputError(f"{path}: no permission to overwrite it")
 
 
-def write_file(path: Path, force: bool, write: Callable[[IO[str]], None]) -> None:
+def write_file(path: Path, force: bool, write: Callable[[IO[str]], object]) -> None:
     """Writes a file with ``write``, or the one that a link leads to. Raises ``OutputError``."""
 
     def encoded(stream: IO[bytes]) -> None:
