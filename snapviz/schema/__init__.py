@@ -149,8 +149,8 @@ from snapviz.schema.waterfall import (
 )
 
 __all__ = [
-    "CHECK_VERSION",
     "BELOW",
+    "CHECK_VERSION",
     "DANGLING",
     "DANGLING_VERSION",
     "DIFF_VERSION",
