@@ -146,7 +146,7 @@ def test_every_option_has_an_ini_setting(inner: Inner, pytester: pytest.Pytester
     lines = ["[pytest]", "snapviz_baseline = sub/main", "snapviz_save = kept"]
     lines += ["snapviz_fail_on =", "    peak:0%", "    dangling:0B"]
     pytester.path.joinpath("pytest.ini").write_text("\n".join(lines))
-    result = inner(READS.replace("main", "pr"))
+    result = inner(READS.replace("sample_snapshots/main", "sample_snapshots/pr"))
     result.assert_outcomes(failed=1)
     text = result.stdout.str()
     assert "The run peaked at 14.0 MiB on rank 0, limit 10.0 MiB (+4.0 MiB)" in text
