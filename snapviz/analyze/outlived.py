@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import numpy as np
-
 from snapviz.analyze.advice import advice_for
 from snapviz.analyze.describe import broken_ranks, dangling_of, fake_group_of, summary_of, suspects_of
 from snapviz.analyze.each import each_rank
 from snapviz.analyze.facts import MEASURES, Facts
 from snapviz.analyze.phases import folded_phases
 from snapviz.analyze.run import Rank, Run
-from snapviz.analyze.select import curve_without
-from snapviz.analyze.windows import highest
+from snapviz.analyze.select import Remaining
 from snapviz.schema import (
     DANGLING_VERSION,
     UNEXPLAINED,
@@ -71,10 +68,9 @@ def _rank(rank: Rank, facts: Facts) -> RankDangling:
 def _without(facts: Facts, peak: int) -> tuple[Without, tuple[DanglingPhase, ...]]:
     """The peak, and that of every folded phase, had everything that dangles gone when it was due."""
     phases = facts.phases
-    start, curve = curve_without(facts, facts.dangling_since)
-    saved = max(start, int(curve.max(initial=start)))
-    before = np.where(phases.first > 0, np.append(curve, start)[phases.first - 1], start)
-    lowered = np.maximum(before, highest(curve, phases.first, phases.stop))
+    remaining = Remaining(facts, facts.dangling_since)
+    saved = remaining.peak([(0, len(facts.replay))])
+    lowered = remaining.peaks(phases.first, phases.stop)
     rows = []
     for name, indices in folded_phases(phases).items():
         whole = bool(phases.whole[indices].all())

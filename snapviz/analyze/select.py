@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.facts import CATEGORIES, Facts
+from snapviz.analyze.windows import highest
 from snapviz.errors import UsageError
 from snapviz.replay.model import START
 
@@ -133,6 +134,11 @@ class Remaining:
         born = facts.replay.allocations.alloc_event
         start, curve = curve_without(facts, np.maximum(since - 1, born - 1))
         self._before = np.append(start, curve)
+
+    def peaks(self, first: Int64, stop: Int64) -> Int64:
+        """[W] the highest in each of many windows, counting what is held just before it."""
+        found: Int64 = np.maximum(self._before[first], highest(self._inside[1:], first, stop))
+        return found
 
     def peak(self, windows: Iterable[tuple[int, int]]) -> int:
         """The highest in some windows (first event, one past the last), counting what is held just before each."""

@@ -134,3 +134,11 @@ def test_what_names_nothing_says_what_would(ask: Ask, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         peak(sample("single"), ask)
     assert says in str(caught.value)
+
+
+def test_peaks_of_many_windows_are_those_of_each() -> None:
+    facts = sample("fsdp2_before_notfixed").ranks[0].facts()
+    remaining = Remaining(facts, facts.dangling_since)
+    first, stop = facts.phases.first, facts.phases.stop
+    one_by_one = [remaining.peak([(a, b)]) for a, b in zip(first.tolist(), stop.tolist(), strict=True)]
+    assert remaining.peaks(first, stop).tolist() == one_by_one
