@@ -14,7 +14,7 @@ from snapviz.report.words import broken_in_words, fold_names, frames_in_words, p
 from snapviz.schema import Budget, BudgetRank, CheckReport, Culprits, Dangling, LiveRow
 from snapviz.units import format_bytes, format_exact
 
-__all__ = ["budget_lines", "check_lines", "fault_lines", "sentences"]
+__all__ = ["budget_lines", "check_lines", "fault_lines", "figures_in_words", "not_judged_sentences", "sentences"]
 
 _STYLES = {"hit": "more", "not judged": "warning", "within": "faint"}
 _REASONS = 4
@@ -41,7 +41,7 @@ def budget_lines(budgets: Sequence[Budget], width: int) -> list[Line]:
 def _lines_of(budget: Budget, width: int, column: int) -> list[Line]:
     spec = clean(budget.spec)
     state = Span(pad(budget.state, 12), _STYLES[budget.state])
-    figures, indent = _figures(budget), 2 + 12 + column + 2
+    figures, indent = figures_in_words(budget), 2 + 12 + column + 2
     if width_of(spec) > column or indent > width // 2:
         below = wrapped(figures, width, " " * 14, " " * 14) if figures else []
         return [line("  ", state, Span(spec, "strong")), *below, *_reasons(budget, width)]
@@ -50,7 +50,8 @@ def _lines_of(budget: Budget, width: int, column: int) -> list[Line]:
     return [line("  ", state, Span(pad(spec, column), "strong"), "  ", text), *rest, *_reasons(budget, width)]
 
 
-def _figures(budget: Budget) -> str:
+def figures_in_words(budget: Budget) -> str:
+    """The worst rank's figures and its limit: ``10.00 MiB → 14.00 MiB (+40.0%), limit 10.20 MiB (+3.80 MiB)``."""
     worst = _worst(budget)
     if worst is None or worst.head_bytes is None or worst.limit_bytes is None:
         return ""
@@ -118,10 +119,11 @@ def sentences(budget: Budget, every: bool = False, base: str = "the baseline") -
     told = [_sentence(budget, one, base) for one in (hit if every else hit[:1])]
     if rest := hit[len(told) :]:
         told[-1] += f"\n  also above the limit: {_ranks_in_words([one.rank for one in rest])}"
-    return told + list(_not_judged(budget))
+    return told + list(not_judged_sentences(budget))
 
 
-def _not_judged(budget: Budget) -> Iterator[str]:
+def not_judged_sentences(budget: Budget) -> Iterator[str]:
+    """Why it could not be judged, a sentence for each reason; nothing where it was."""
     why: dict[str, list[int | None]] = {}
     for one in budget.ranks:
         if one.state == "not judged":

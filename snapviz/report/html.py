@@ -30,6 +30,7 @@ from snapviz.report.blocks import (
     code,
     prose,
 )
+from snapviz.report.budgetblocks import budget_blocks
 from snapviz.report.diffsaid import Told, full_names, told_points
 from snapviz.report.difftables import short_names
 from snapviz.report.groupedblocks import row_blocks
@@ -103,7 +104,7 @@ def _page(report: DiffReport, sections: Sequence[_Section]) -> str:
             f"<title>{html.escape(' → '.join(full_names(report)))} · snapviz</title>",
             f"<style>{style}</style></head>",
             f"<body><header><h1>{inline(diffblocks.title(report))}</h1>",
-            elements([*top, *diffblocks.around(report)]),
+            elements([*top, *budget_blocks(report), *diffblocks.around(report)]),
             f'<nav aria-label="sections">{links}</nav></header>\n<main>',
             *map(_section, sections),
             f"</main>\n<footer>snapviz {__version__} · ▲ more, ▼ less · exact bytes: in each figure's tooltip</footer>",

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from snapviz.errors import UsageError
 from snapviz.report import danglingblocks, diffblocks, whyblocks
 from snapviz.report.blocks import Block, Details, Heading, prose
+from snapviz.report.budgetblocks import budget_blocks
 from snapviz.report.diffsaid import Told, told_points
 from snapviz.report.groupedblocks import row_blocks
 from snapviz.report.layout import Span
@@ -72,6 +73,7 @@ def _told(report: DiffReport, top: int) -> Iterator[Block]:
     yield diffblocks.verdict(report)
     yield diffblocks.facts(report)
     yield from diffblocks.warnings(report, _NOTES)
+    yield from budget_blocks(report)
     yield from diffblocks.around(report)
     yield from _phases(report)
     yield from diffblocks.beside(report)
