@@ -18,8 +18,9 @@ import numpy.typing as npt
 from snapviz.analyze.facts import INFERRED, RECORDED, Facts
 from snapviz.analyze.groups import group_keys
 
-__all__ = ["find_carried"]
+__all__ = ["find_carried", "find_carried_modules"]
 
+Bool = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
 
 _STEP = re.compile(r"(?P<step>(?:.*/)?(?:step|iteration|iter|batch)[-_ ]?(?P<number>\d{1,18}))(?:/.*)?", re.DOTALL)
@@ -27,16 +28,38 @@ _STEP = re.compile(r"(?P<step>(?:.*/)?(?:step|iteration|iter|batch)[-_ ]?(?P<num
 
 def find_carried(facts: Facts) -> Facts:
     """Pass: owner and category of what a later step makes as a step with names made it."""
+    take, donor = _alike(facts, facts.evidence == RECORDED, facts.evidence == INFERRED)
+    owner, category = facts.owner.copy(), facts.category.copy()
+    owner[take], category[take] = facts.owner[donor], facts.category[donor]
+    return replace(facts, owner=owner, category=category)
+
+
+def find_carried_modules(facts: Facts) -> Facts:
+    """Pass: the module of what a later step makes, as it is known of a step in which the recorder noted modules."""
+    take, donor = _alike(facts, facts.module > 0, facts.module == 0)
+    module = facts.module.copy()
+    module[take] = facts.module[donor]
+    return replace(facts, module=module)
+
+
+def _alike(facts: Facts, known: Bool, wanted: Bool) -> tuple[Int64, Int64]:
+    """Allocations of those that are ``wanted``, and for each the ``known`` one of another step that it is like."""
     step, names = _steps(facts)
-    if len(names) < 2 or not (facts.evidence == RECORDED).any():
-        return facts
-    table = facts.replay.allocations
-    inside = np.flatnonzero(step >= 0)
-    key, _ = group_keys([table.stack[inside] + 1, table.requested_bytes[inside], _from_zero(table.stream[inside])])
+    table, stack = facts.replay.allocations, facts.stack
+    # ABSENT is -1, and the last entry stands for it: only stacks of both kinds matter
+    both = np.zeros((2, len(facts.columns.stacks) + 1), bool)
+    both[0, stack[known & (step >= 0)]] = True
+    both[1, stack[wanted & (step >= 0)]] = True
+    shared: Bool = both[0] & both[1]
+    inside = np.flatnonzero((step >= 0) & shared[stack])
+    if len(names) < 2 or len(inside) == 0:
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing
+    key, _ = group_keys([stack[inside] + 1, table.requested_bytes[inside], _from_zero(table.stream[inside])])
     place, count = _ordinals(step[inside], key)
-    donor = _donors(facts, inside, step[inside], key, place, count)
-    take = inside[donor >= 0]
-    return _taken(facts, take, inside[donor[donor >= 0]])
+    donor = _donors(step[inside], [key, place, count], known[inside])
+    take = (donor >= 0) & wanted[inside]
+    return inside[take], inside[donor[take]]
 
 
 def _steps(facts: Facts) -> tuple[Int64, list[str]]:
@@ -66,19 +89,16 @@ def _ordinals(step: Int64, key: Int64) -> tuple[Int64, Int64]:
     return place, sizes[group]
 
 
-def _donors(facts: Facts, inside: Int64, step: Int64, key: Int64, place: Int64, count: Int64) -> Int64:
-    """[n] for what has no name, the position of the one it is like, -1 where there is none.
+def _donors(step: Int64, slots: list[Int64], known: Bool) -> Int64:
+    """[n] for what is not known, the position of the known one it is like, -1 where there is none.
 
-    Of the steps that named it the last before it, else the first after it.
+    Of the steps that know it the last before it, else the first after it.
     """
-    slot, _ = group_keys([key, place, count])
-    named = facts.evidence[inside] == RECORDED
+    slot, _ = group_keys(slots)
     order = np.lexsort((step, slot))
-    out = np.full(len(inside), -1, np.int64)
-    before = _last_named(order, slot, named)
-    after = _last_named(order[::-1], slot, named)
-    out = np.where(before >= 0, before, after)
-    return np.where(named | (facts.evidence[inside] != INFERRED), -1, out)
+    before = _last_named(order, slot, known)
+    after = _last_named(order[::-1], slot, known)
+    return np.where(known, -1, np.where(before >= 0, before, after))
 
 
 def _last_named(order: Int64, slot: Int64, named: npt.NDArray[np.bool_]) -> Int64:
@@ -90,9 +110,3 @@ def _last_named(order: Int64, slot: Int64, named: npt.NDArray[np.bool_]) -> Int6
     out = np.full(len(order), -1, np.int64)
     out[order] = np.where(same, found, -1)
     return out
-
-
-def _taken(facts: Facts, take: Int64, donor: Int64) -> Facts:
-    owner, category = facts.owner.copy(), facts.category.copy()
-    owner[take], category[take] = facts.owner[donor], facts.category[donor]
-    return replace(facts, owner=owner, category=category)

@@ -19,7 +19,7 @@ from snapviz.analyze.frames import FrameNames
 from snapviz.analyze.rules import Rule, built_in_rules
 from snapviz.replay.model import MEASURES, Replay
 from snapviz.schema import HistoryRecord, RankRecord
-from snapviz.snapshot.columns import Columns
+from snapviz.snapshot.columns import ABSENT, Columns
 
 __all__ = [
     "ANNOTATED",
@@ -167,6 +167,12 @@ class Facts:
     dangling_why: str = "nobody looked"  # why that cannot be told, "" where it can
     suspects: tuple[Suspicion, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def stack(self) -> Int32:
+        """[A] stack ids, or ABSENT, that are the same wherever the program's own frames are: what to group by."""
+        found: Int32 = np.append(self.frames.same, np.int32(ABSENT))[self.replay.allocations.stack]
+        return found
 
     def noting_first(self, *notes: str) -> Facts:
         """The same with notes put before all others, each once."""

@@ -128,7 +128,7 @@ class _Kinds:
             facts.category[allocation],
             facts.module[allocation],
             self._birth[facts.birth[allocation]],
-            facts.replay.allocations.stack[allocation] + 1,
+            facts.stack[allocation] + 1,
             pending.astype(np.int8),
         ]
         return group_keys(keys)

@@ -102,6 +102,7 @@ def is_python(file: str) -> bool:
 
 _RECORDER = re.compile(r"(?:.*/)?snapviz/record/(?:frameworks/)?(?P<name>\w+)\.py", re.DOTALL)
 """The recorder's own files: what it puts around functions stands in every stack below them."""
+_MODULE = "torch/nn/modules/module.py"
 _LAUNCHER = "program"
 """The one of them that runs the script: what called it, it would not have without ``snapviz record``."""
 
@@ -166,6 +167,23 @@ class FrameNames:
         outside = np.flatnonzero(launcher[frames])
         frames = frames[: int(outside[0])] if len(outside) else frames
         return frames[~own[frames]]
+
+    @cached_property
+    def same(self) -> npt.NDArray[np.int32]:
+        """[S] for each stack the first that is the same but for the recorder.
+
+        Its frames stand in the stacks of the steps in which it notes modules, and there ``Module.__call__`` goes
+        through another line of its own.
+        """
+        count = len(self.columns.stacks)
+        if self._recorder is None:
+            return np.arange(count, dtype=np.int32)
+        calls = np.array([file == _MODULE for file, _ in self.names], bool)[self.of_frame]
+        lines = np.where(calls, -1, self.columns.frames.line).astype(np.int64)
+        key = np.stack([self.of_frame, lines], axis=1)
+        first: dict[bytes, int] = {}
+        found = [first.setdefault(key[self.of(stack)].tobytes(), stack) for stack in range(count)]
+        return np.array(found, np.int32)
 
     def text(self, frame: int) -> str:
         """One frame for people; the same text, and no copy of it, however many stacks hold it."""

@@ -153,7 +153,7 @@ def live_rows(facts: Facts, event: int) -> tuple[LiveRow, ...]:
     dangling = facts.dangling_since[live] <= event
     # ABSENT is -1, and keys count from 0
     group, count = group_keys(
-        [facts.owner[live], facts.category[live], birth, dangling.astype(np.int8), table.stack[live] + 1]
+        [facts.owner[live], facts.category[live], birth, dangling.astype(np.int8), facts.stack[live] + 1]
     )
     total, number = sums(group, table.block_bytes[live], count)
     first = np.zeros(count, np.int64)

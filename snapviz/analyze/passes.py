@@ -6,7 +6,7 @@ dangling on all of them.
 
 from __future__ import annotations
 
-from snapviz.analyze.carry import find_carried
+from snapviz.analyze.carry import find_carried, find_carried_modules
 from snapviz.analyze.categories import find_categories
 from snapviz.analyze.dangling import find_dangling
 from snapviz.analyze.facts import Facts, Pass, start_facts
@@ -30,6 +30,7 @@ PASSES: tuple[Pass, ...] = (
     find_categories,
     find_carried,
     find_modules,
+    find_carried_modules,
     find_dangling,
     find_suspects,
 )

@@ -166,7 +166,7 @@ def _keys(
     facts: Facts, live: Int64, dangles: npt.NDArray[np.bool_], by: str
 ) -> tuple[Callable[[int], str], list[npt.NDArray[np.integer]]]:
     """What a group is called, by the position of one of its members, and the columns of its key."""
-    stack = facts.replay.allocations.stack[live] + 1  # ABSENT is -1, and keys count from 0
+    stack = facts.stack[live] + 1  # ABSENT is -1, and keys count from 0
     if by == "category":
         labels = [CATEGORIES[code] for code in facts.category[live]]
         return labels.__getitem__, [facts.category[live]]

@@ -197,9 +197,10 @@ def _workspace(facts: Facts, rule: Int64) -> Int64:
     if not fits.any():
         return rule
     # only what shares a stack with one of them matters
-    near = np.isin(table.stack, table.stack[fits])
+    stack = facts.stack
+    near = np.isin(stack, stack[fits])
     has, alone, others = _has_frames(facts), np.zeros(len(fits), bool), np.zeros(len(fits), bool)
-    group, count = group_keys([column[near] + 1 for column in (table.stack, _small(table.stream), table.pool)])
+    group, count = group_keys([column[near] + 1 for column in (stack, _small(table.stream), table.pool)])
     alone[near] = np.bincount(group[fits[near]], minlength=count)[group] == 1
     # the same line makes its result in every step, of another size
     others[near] = np.bincount(group, minlength=count)[group] > 1

@@ -132,9 +132,10 @@ def _group(facts: Facts, suspects: Int64, later: Int64, ways: int, why_before: s
     table = facts.replay.allocations
     decided = rule_of_stack(facts)
     counts = Counter(table.requested_bytes[later].tolist())
+    stack = facts.stack
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index in suspects.tolist():
-        groups[int(table.stack[index]), int(table.requested_bytes[index])].append(index)
+        groups[int(stack[index]), int(table.requested_bytes[index])].append(index)
     found = []
     for (_, size), members in groups.items():
         rule = facts.rules[int(decided[members[0]])].why

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from snapviz.analyze.facts import CATEGORIES, EVIDENCE, Facts
 from snapviz.analyze.passes import analyze
 from tests.analyze.builders import MIB, Trace, frame, record
+from tests.test_sample_runs import sample
 
 GRADIENT = frame("accumulate", "/w/engine.py")
 
@@ -58,9 +59,18 @@ def test_a_carried_name_is_never_another_one_than_a_step_of_the_same_shape_has(p
         at += count
 
 
-def test_names_of_a_hidden_step_of_a_real_run_come_back_right() -> None:
-    from tests.test_sample_runs import sample
+def test_modules_of_a_step_that_noted_them_are_those_of_a_later_one() -> None:
+    """Windows of three steps of five: what the others make has the modules of what is like it."""
+    for name in ("single", "litgpt_eager_8/main"):
+        facts = sample(name).ranks[0].facts()
+        activation = facts.category == CATEGORIES.index("activation")
+        births = [facts.births.index(f"train/step{number}/forward") for number in (1, 3)]
+        noted, carried = ([facts.modules[i] for i in facts.module[activation & (facts.birth == at)]] for at in births)
+        assert noted == carried
+        assert len(set(noted)) > 10
 
+
+def test_names_of_a_hidden_step_of_a_real_run_come_back_right() -> None:
     for name in ("single", "accelerate_fsdp2_2/torch_optimizer_after_fsdp", "litgpt_thunder_2/main"):
         rank = sample(name).ranks[0]
         whole = rank.facts()
