@@ -31,7 +31,10 @@ def find_carried(facts: Facts) -> Facts:
     take, donor = _alike(facts, facts.evidence == RECORDED, facts.evidence == INFERRED)
     owner, category = facts.owner.copy(), facts.category.copy()
     owner[take], category[take] = facts.owner[donor], facts.category[donor]
-    return replace(facts, owner=owner, category=category)
+    # no rule says so: what the stack's one sees would be told as the reason for another category
+    rule = facts.rule.copy()
+    rule[take] = len(facts.rules)
+    return replace(facts, owner=owner, category=category, rule=rule)
 
 
 def find_carried_modules(facts: Facts) -> Facts:

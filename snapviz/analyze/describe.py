@@ -93,9 +93,10 @@ def without_dangling(facts: Facts, phases: npt.NDArray[np.int64] | None, peak_by
     return Without(peak_bytes=peak, saved_bytes=peak_bytes - peak)
 
 
-def broken_ranks(run: Run, side: Side) -> list[BrokenRank]:
-    """The ranks of a run that could not be read."""
-    return [BrokenRank(run=side, rank=f.rank, source=f.source, message=f.message) for f in run.failures]
+def broken_ranks(run: Run, side: Side, only: int | None = None) -> list[BrokenRank]:
+    """The ranks of a run that could not be read; where one rank is asked for, the others are no part of the answer."""
+    failures = run.failures if only is None else [one for one in run.failures if one.rank == only]
+    return [BrokenRank(run=side, rank=f.rank, source=f.source, message=f.message) for f in failures]
 
 
 def summary_of(run: Run) -> RunSummary:

@@ -82,7 +82,7 @@ def fragmentation(
         schema_version=FRAGMENTATION_VERSION,
         run=summary_of(run),
         notes=(*([fake] if (fake := fake_group_of(run)) else []), *run.notes),
-        broken=tuple(broken_ranks(run, None)),
+        broken=tuple(broken_ranks(run, None, rank)),
         ranks=tuple(sorted(found, key=_badness)),
     )
 

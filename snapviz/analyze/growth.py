@@ -63,6 +63,14 @@ class Growing:
         """All it left behind."""
         return int(self.step_bytes.sum())
 
+    @property
+    def span(self) -> int:
+        """Steps over which it left behind what it did."""
+        gaps = np.diff(self.steps)
+        if int(gaps.min()) == int(gaps.max()):
+            return len(self.steps) * int(gaps[0])
+        return self.last_judged - int(self.steps[0]) + 1
+
 
 @dataclass(frozen=True)
 class Growth:
@@ -95,6 +103,11 @@ class Growth:
         """The (lower) median growth of the judged ends in bytes; none where there are not two of them."""
         deltas = self.deltas[: max(0, self.judged - 1)]
         return lower_median(deltas) if len(deltas) else None
+
+    @property
+    def rate_bytes(self) -> int:
+        """Bytes a step that what grows, or may grow, leaves behind, each group rounded down."""
+        return sum(one.total_bytes // one.span for one in self.groups if one.way != "stopped")
 
     def growing(self) -> tuple[Growing, ...]:
         """The groups that grow for certain."""

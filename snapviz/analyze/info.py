@@ -43,7 +43,7 @@ def info(run: Run, rank: int | None = None, progress: Callable[[str], None] | No
         run=summary_of(run),
         kind=_kind(run),
         notes=(*([fake] if (fake := fake_group_of(run)) else []), *run.notes),
-        broken=tuple(broken_ranks(run, None)),
+        broken=tuple(broken_ranks(run, None, rank)),
         ranks=tuple(found),
     )
 

@@ -52,7 +52,7 @@ def leaks(
         schema_version=LEAKS_VERSION,
         run=summary_of(run),
         notes=(*([fake] if (fake := fake_group_of(run)) else []), *run.notes),
-        broken=tuple(broken_ranks(run, None)) if rank is None else (),
+        broken=tuple(broken_ranks(run, None, rank)),
         after=after,
         times=times,
         ranks=tuple(found),
@@ -65,7 +65,7 @@ _WORST: tuple[Status, ...] = ("leak", "may leak", "rises", "too few steps", "no 
 
 def _rank(rank: Rank, facts: Facts, after: int, times: int) -> RankLeaks:
     growth = find_growth(facts, after, times)
-    rate = _rate(growth)
+    rate = growth.rate_bytes
     births = [fold(birth) for birth in facts.births] if growth.groups else []
     return RankLeaks(
         rank=rank.rank,
@@ -196,19 +196,6 @@ def _largest(texts: Sequence[str], index: npt.NDArray[np.integer], size: Int64) 
 
 
 # ------------------------------------------------------------------ when the device is full
-
-
-def _rate(growth: Growth) -> int:
-    """Bytes a step that what grows, or may grow, leaves behind, each group rounded down."""
-    return sum(one.total_bytes // _span(one) for one in growth.groups if one.way != "stopped")
-
-
-def _span(one: Growing) -> int:
-    """Steps over which a group left behind what it did."""
-    gaps = np.diff(one.steps)
-    if int(gaps.min()) == int(gaps.max()):
-        return len(one.steps) * int(gaps[0])
-    return one.last_judged - int(one.steps[0]) + 1
 
 
 def _full(facts: Facts, rate: int) -> FullDevice | None:

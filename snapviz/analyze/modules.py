@@ -43,6 +43,10 @@ _ENDS = {
 _fsdp_param_group.py, torch 2.4 to 2.13. The root's own have no path in older versions."""
 
 
+_OVER = "root_post_backward_callback"
+"""The last of a whole backward, in which FSDP2 ends every module that is not ended yet, called or not."""
+
+
 @dataclass(frozen=True)
 class _Window:
     """A stretch in which a module ran."""
@@ -83,8 +87,15 @@ def _forwards(scopes: Sequence[Scope]) -> list[_Window]:
     windows: list[_Window] = []
     opened: dict[tuple[str, str], list[int]] = defaultdict(list)
     backwards: list[tuple[int, int]] = []
+    over_us: int | None = None
     for scope in scopes:
         what, module = _told_by(scope.name)
+        if over_us is not None and scope.start_us >= over_us:
+            # a later backward ends, in the same callback, modules too that it never came to
+            opened = defaultdict(list, {key: starts for key, starts in opened.items() if key[0] == "forward"})
+            over_us = None
+        if what == _OVER:
+            over_us = scope.stop_us
         if kind := _BEGINS.get(what):
             opened[kind, module].append(scope.start_us)
         elif (kind := _ENDS.get(what)) and (starts := opened[kind, module]):

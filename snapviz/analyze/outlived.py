@@ -39,7 +39,7 @@ def dangling(run: Run, rank: int | None = None, progress: Callable[[str], None] 
         schema_version=DANGLING_VERSION,
         run=summary_of(run),
         notes=(*([fake] if (fake := fake_group_of(run)) else []), *run.notes),
-        broken=tuple(broken_ranks(run, None)) if rank is None else (),
+        broken=tuple(broken_ranks(run, None, rank)),
         ranks=tuple(found),
     )
 

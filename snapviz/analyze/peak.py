@@ -78,7 +78,7 @@ def peak(
         by=ask.by,
         without=tuple(ask.without),
         notes=(*([fake] if (fake := fake_group_of(run)) else []), *run.notes),
-        broken=tuple(broken_ranks(run, None)),
+        broken=tuple(broken_ranks(run, None, rank)),
         ranks=tuple(found),
         missing=tuple(missing),
         worst_rank=max(found, key=lambda one: (one.measures.allocated_bytes, -one.rank)).rank if found else None,

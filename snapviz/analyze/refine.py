@@ -17,7 +17,7 @@ import numpy.typing as npt
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.frames import is_python
 from snapviz.analyze.groups import group_keys
-from snapviz.analyze.rules import index_of
+from snapviz.analyze.rules import decided_inside, index_of
 from snapviz.snapshot.columns import ABSENT
 
 __all__ = ["STEPS", "WORKSPACE_BYTES", "Step", "by_history", "refine"]
@@ -51,6 +51,27 @@ _HISTORIES = ("workspace", "engine", "optimizer-state", "fsdp2-moved-buffers", "
 
 
 # ------------------------------------------------------------------ by the line of a function
+
+
+def _called_inside(facts: Facts, rule: Int64) -> Int64:
+    """What a forward or a backward makes that something else calls: of the two the inner one decides.
+
+    An optimizer's step calls the closure it is given (Lightning gives one in every step), and checkpointing with
+    reentrance calls backward once it has run forward again.
+    """
+    out = rule
+    for outer, one in enumerate(facts.rules):
+        stacks = _decided(facts, rule, outer) if one.id in _CALLERS else []
+        inner = decided_inside(facts.rules, facts.columns, facts.frames, stacks, outer) if stacks else []
+        for index in set(inner) - {len(facts.rules)}:
+            if facts.rules[index].category in _CALLERS[one.id]:
+                of = [stack for stack, found in zip(stacks, inner, strict=True) if found == index]
+                out = np.where(np.isin(facts.replay.allocations.stack, of), index, out)
+    return out
+
+
+_CALLERS = {"optimizer": ("activation", "gradient"), "recomputed": ("gradient",)}
+"""Rules of what calls others → the categories of what it calls."""
 
 
 def _fsdp2_reduced(facts: Facts, rule: Int64) -> Int64:
@@ -107,7 +128,11 @@ def _sizes(facts: Facts, stacks: list[int]) -> Counter[int]:
 
 def _stacks_of(facts: Facts, rule: Int64, wanted: str) -> list[int]:
     """The stacks of allocations that a rule decides."""
-    stack = facts.replay.allocations.stack[rule == index_of(facts.rules, wanted)]
+    return _decided(facts, rule, index_of(facts.rules, wanted))
+
+
+def _decided(facts: Facts, rule: Int64, index: int) -> list[int]:
+    stack = facts.replay.allocations.stack[rule == index]
     return [one for one in np.unique(stack).tolist() if one != ABSENT]
 
 
@@ -176,7 +201,7 @@ def _engine(facts: Facts, rule: Int64) -> Int64:
     has = _has_frames(facts)
     seen = table.alloc_event >= 0
     forward = _is(facts, rule, "activation")
-    if not forward.any() or 2 * int(has[seen].sum()) < int(seen.sum()) * _SHARE:
+    if not forward.any() or 2 * int(has[seen].sum()) < int(seen.sum()) * _SHARE or not _has_backward(facts, rule):
         return rule
     first = int(table.alloc_event[forward].min())
     engine = (rule == len(facts.rules)) & ~has & (table.alloc_event > first)
@@ -188,28 +213,68 @@ _SHARE = 0.2
 of a large step makes more without than forward makes with."""
 
 
+def _has_backward(facts: Facts, rule: Int64) -> bool:
+    """Whether anything says that gradients are made at all: inference has threads of its own."""
+    if (_is(facts, rule, "gradient") | _is(facts, rule, "optimizer state")).any() or (
+        rule == index_of(facts.rules, "optimizer")
+    ).any():
+        return True
+    if any(part == "backward" for name in facts.phases.names for part in name.split("/")):
+        return True
+    names = np.unique(facts.columns.annotations.name).tolist()
+    return any(facts.columns.strings.text(name, _SIGN).startswith(_SIGNS) for name in names)
+
+
+_SIGNS = ("Optimizer.step", "Optimizer.zero_grad", "FSDP::pre_backward", "FSDP::post_backward")
+_SIGN = 40
+"""Bytes of an annotation's name that are looked at."""
+
+
 def _workspace(facts: Facts, rule: Int64) -> Int64:
-    """cuBLAS's workspaces: of its size, one for a thread and a stream, made in a call that makes its result too, and
-    never freed."""
+    """cuBLAS's workspaces: of its size, one for a thread and a stream, and never freed.
+
+    With a stack: made right behind a result, by a line that makes that result again and the workspace never. In
+    autograd's thread: still there in a later forward, which a gradient of that size seldom is. The size of older
+    devices is enough, since nothing else has it.
+    """
     table = facts.replay.allocations
     stays = table.free_requested_event >= len(facts.replay)
     fits = np.isin(table.requested_bytes, WORKSPACE_BYTES) & stays
     if not fits.any():
         return rule
-    # only what shares a stack with one of them matters
-    stack = facts.stack
-    near = np.isin(stack, stack[fits])
-    has, alone, others = _has_frames(facts), np.zeros(len(fits), bool), np.zeros(len(fits), bool)
-    group, count = group_keys([column[near] + 1 for column in (stack, _small(table.stream), table.pool)])
-    alone[near] = np.bincount(group[fits[near]], minlength=count)[group] == 1
-    # the same line makes its result in every step, of another size
-    others[near] = np.bincount(group, minlength=count)[group] > 1
-    made = fits & alone & ((has & others) | (~has & (table.alloc_event >= 0)))
-    # older than the recording, only a size that nothing else has is enough
-    made |= fits & (table.alloc_event < 0) & (table.requested_bytes == WORKSPACE_BYTES[0])
-    code = index_of(facts.rules, "workspace")
-    weak = _is(facts, rule, "activation") | (rule == index_of(facts.rules, "engine")) | (rule == len(facts.rules))
-    return np.where(made & weak, code, rule)
+    forward = _is(facts, rule, "activation")
+    made = (
+        fits
+        & (rule == index_of(facts.rules, "engine"))
+        & (table.alloc_event < table.alloc_event[forward].max(initial=-1))
+    )
+    made |= fits & forward & _behind_a_result(facts, fits)
+    made &= _alone(facts, fits)
+    own = (table.requested_bytes == WORKSPACE_BYTES[0]) & (forward | (rule == len(facts.rules)))
+    return np.where(made | (fits & own), index_of(facts.rules, "workspace"), rule)
+
+
+def _alone(facts: Facts, fits: Bool) -> Bool:
+    """[A] whether each is the only one of its stack, stream and pool that fits."""
+    table, found = facts.replay.allocations, np.zeros(len(fits), bool)
+    chosen = np.flatnonzero(fits)
+    columns = (facts.stack, _small(table.stream), table.pool)
+    group, count = group_keys([column[chosen] + 1 for column in columns])
+    found[chosen] = np.bincount(group, minlength=count)[group] == 1
+    return found
+
+
+def _behind_a_result(facts: Facts, fits: Bool) -> Bool:
+    """[A] whether the allocation before it is of the same line and another size, which that line makes again."""
+    stack, requested = facts.stack, facts.replay.allocations.requested_bytes
+    near = np.flatnonzero(np.isin(stack, stack[fits]))
+    size = np.unique(requested[near], return_inverse=True)[1].reshape(-1)
+    group, count = group_keys([stack[near] + 1, size])
+    times = np.zeros(len(stack), np.int64)
+    times[near] = np.bincount(group, minlength=count)[group]
+    before = np.maximum(np.arange(len(stack)) - 1, 0)
+    found: Bool = (stack[before] == stack) & (stack != ABSENT) & (requested[before] != requested) & (times[before] > 1)
+    return found
 
 
 def _small(stream: Int64) -> Int64:
@@ -247,6 +312,7 @@ def _has_frames(facts: Facts) -> Bool:
 
 
 STEPS: tuple[Step, ...] = (
+    _called_inside,
     _fsdp2_reduced,
     _fsdp1_padded,
     _moved_buffers,

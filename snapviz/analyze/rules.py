@@ -21,7 +21,7 @@ from snapviz.analyze.frames import FrameNames, is_python
 from snapviz.errors import UsageError
 from snapviz.snapshot.columns import Columns
 
-__all__ = ["BUILT_IN", "Rule", "built_in_rules", "decided_by_stack", "index_of", "read_rules"]
+__all__ = ["BUILT_IN", "Rule", "built_in_rules", "decided_by_stack", "decided_inside", "index_of", "read_rules"]
 
 Int64 = npt.NDArray[np.int64]
 
@@ -156,6 +156,19 @@ def decided_by_stack(rules: Sequence[Rule], columns: Columns, frames: FrameNames
     of_frame = np.minimum(anywhere[name], np.where(close, near[name], len(rules)))
     filled = np.flatnonzero(np.diff(stacks.offsets))
     found[filled] = np.minimum.reduceat(of_frame, stacks.offsets[filled])
+    return found
+
+
+def decided_inside(
+    rules: Sequence[Rule], columns: Columns, frames: FrameNames, stacks: Sequence[int], outer: int
+) -> list[int]:
+    """For each of some stacks the first rule that fits a frame further in than all that rule ``outer`` decides."""
+    anywhere, _ = _by_name(rules, frames)
+    found = []
+    for stack in stacks:
+        decided = anywhere[frames.of_frame[columns.stacks.of(stack)]]
+        inside = int(np.argmax(decided == outer)) if (decided == outer).any() else 0
+        found.append(int(decided[:inside].min(initial=len(rules))))
     return found
 
 

@@ -48,8 +48,16 @@ def cause_of(rank: RankPoint, dangling: Sequence[Dangling]) -> str:
     first = ""
     if alike:
         others = net or any(change for kind, change in kinds.items() if kind != alike[0][0])
-        first = "mostly " * bool(others) + _kind_words(*alike[0])
+        first = "mostly " * bool(others) + _kind_words(*alike[0]) + _guessed(rank, alike[0][0])
     return "; ".join(part for part in (first, f"also, {left}" if first and left else left) if part)
+
+
+def _guessed(rank: RankPoint, kind: str) -> str:
+    """That a category rests on stacks alone, where more than half of what changed in it does."""
+    changed = [(row.evidence, abs(row.delta_bytes)) for row in rank.rows if row.category == kind and not row.dangling]
+    inferred = sum(size for evidence, size in changed if evidence == "inferred")
+    known = kind in ("unknown", UNUSED)
+    return "" if known or 2 * inferred <= sum(size for _, size in changed) else " (inferred)"
 
 
 def _kind_words(kind: str, delta: int) -> str:

@@ -8,11 +8,11 @@ import numpy as np
 
 from snapviz.analyze.describe import dangling_of
 from snapviz.analyze.facts import Facts
+from snapviz.analyze.growth import find_growth
 from snapviz.analyze.info import live_rows
 from snapviz.analyze.run import Run
 from snapviz.compare.measuring import Meter
 from snapviz.compare.spec import BudgetSpec
-from snapviz.compare.steps import growth_of
 from snapviz.replay.model import START
 from snapviz.schema import Culprits, LiveRow
 
@@ -43,11 +43,13 @@ def _live(name: str, facts: Facts, spec: BudgetSpec) -> tuple[LiveRow, ...]:
 
 
 def _left(facts: Facts) -> tuple[LiveRow, ...]:
-    growth = growth_of(facts)
-    if isinstance(growth, str):
+    growth = find_growth(facts)
+    members = [one.members for one in growth.groups if one.way != "stopped"]
+    if not members:
         return ()
     # as if all else had gone before the recording
     table = facts.replay.allocations
-    freed = np.where(growth.kept, table.free_requested_event, START)
+    kept = np.isin(np.arange(len(table)), np.concatenate(members))
+    freed = np.where(kept, table.free_requested_event, START)
     only = replace(facts.replay, allocations=replace(table, free_requested_event=freed))
-    return live_rows(replace(facts, replay=only), growth.until)
+    return live_rows(replace(facts, replay=only), growth.steps.over)

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.facts import CATEGORIES, INFERRED, MEASURES, Facts
+from snapviz.analyze.growth import TIMES, find_growth
 from snapviz.analyze.moments import At, moment
 from snapviz.analyze.names import known_boundaries, named_boundaries
 from snapviz.analyze.phases import end_of_run
 from snapviz.analyze.stretches import Stretch, Stretches, exact_after
 from snapviz.compare.spec import BudgetSpec
-from snapviz.compare.steps import growth_of
 
 __all__ = ["Measured", "Meter"]
 
@@ -133,9 +133,17 @@ def _dangling(facts: Facts) -> Measured:
 
 
 def _growth(facts: Facts) -> Measured:
-    found = growth_of(facts)
-    if isinstance(found, str):
-        return Measured(None, "not known", found)
-    if not found.exact:
-        return Measured(found.per_step_bytes, "not known", _estimate(facts))
-    return Measured(found.per_step_bytes, "exact")
+    found = find_growth(facts)
+    count = len(found.steps)
+    if count < _FEWEST:
+        are = "is" if count == 1 else "are"
+        return Measured(None, "not known", f"it takes {_FEWEST} training steps to see growth, and there {are} {count}")
+    if not found.certain[: found.judged].all():
+        return Measured(found.rate_bytes, "not known", _estimate(facts))
+    if any(one.way == "may grow" for one in found.groups):
+        return Measured(found.rate_bytes, "not known", f"what may grow takes more than {count} steps to be told")
+    return Measured(found.rate_bytes, "exact")
+
+
+_FEWEST = TIMES + 1
+"""Steps that show growth: those it takes, and the last, which cannot show any."""

@@ -86,3 +86,20 @@ def test_names_of_a_hidden_step_of_a_real_run_come_back_right() -> None:
         again = [less.owners[i] for i in less.owner[hidden]]
         assert [b for b in again if b] == [a for a, b in zip(texts, again, strict=True) if b]
         assert sum(map(bool, again)) >= 0.9 * len(again)
+
+
+def test_no_rule_is_the_reason_for_a_carried_category() -> None:
+    trace = Trace()
+    phases, boundaries = [], []
+    for number in range(2):
+        start = trace.tick()
+        made = trace.alloc(20, frame("forward", "/w/model.py"))
+        if not number:
+            boundaries.append((trace.now, [("buffer", "cache", made, 20 * MIB)]))
+        trace.tick()
+        trace.free(made)
+        phases.append((f"train/step{number}", start, trace.tick()))
+    snap = trace.snap()
+    facts = analyze(0, snap.columns, snap.replay(0), record(phases, boundaries))
+    assert told(facts)[1] == ("cache", "buffer", "inferred")
+    assert facts.rule[1] == len(facts.rules)

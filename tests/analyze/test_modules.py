@@ -136,3 +136,27 @@ def test_a_name_says_which_module_has_it_whenever_it_was_made() -> None:
 )
 def test_the_module_of_a_name(name: str, parts: int, module: str) -> None:
     assert module_of_name(name, parts) == module
+
+
+def test_a_module_that_a_later_backward_never_came_to_is_not_still_in_an_earlier_one() -> None:
+    trace = Trace()
+
+    def layer(callback: bool) -> None:
+        moment(trace, "FSDP::pre_forward (layers.0)")
+        trace.alloc(20, FORWARD)
+        moment(trace, "FSDP::post_forward (layers.0)")
+        if not callback:
+            moment(trace, "FSDP::pre_backward (layers.0)")
+            trace.alloc(22)
+        # torch ends every module of the model here: those whose inputs need no gradient, and those never come to
+        trace.mark("START", "FSDP::root_post_backward_callback")
+        moment(trace, "FSDP::post_backward_accumulate (layers.0)")
+        trace.mark("END", "FSDP::root_post_backward_callback")
+        trace.tick()
+
+    layer(callback=False)
+    trace.alloc(24, frame("step", "/w/optimizer.py"))
+    layer(callback=True)
+    facts = facts_of(trace)
+    assert [facts.modules[i] for i in facts.module] == ["layers.0", "layers.0", "", "layers.0"]
+    assert not facts.recomputed.any()

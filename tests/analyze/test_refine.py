@@ -87,12 +87,28 @@ def test_what_an_optimizer_makes_and_the_next_forward_finds_is_its_state() -> No
     assert told(trace) == ["activation", "optimizer state", "temporary"] * 2 + ["activation"]
 
 
+BACKWARD = frame("_engine_run_backward", f"{TORCH}/autograd/graph.py")
+
+
 def test_what_autograds_thread_makes_is_a_gradient_once_a_forward_has_begun() -> None:
     trace = Trace()
     trace.alloc(20)
     trace.alloc(22, FORWARD)
+    trace.alloc(26, BACKWARD)
     trace.alloc(24)
-    assert told(trace) == ["unknown", "activation", "gradient"]
+    assert told(trace) == ["unknown", "activation", "gradient", "gradient"]
+
+
+def test_without_a_sign_of_backward_another_thread_makes_no_gradients() -> None:
+    trace = Trace()
+    trace.alloc(22, FORWARD)
+    for _ in range(3):
+        trace.alloc(24)
+    assert told(trace) == ["activation", *["unknown"] * 3]
+    trace.mark("START", "Optimizer.step#AdamW.step")
+    trace.mark("END", "Optimizer.step#AdamW.step")
+    trace.alloc(26)
+    assert told(trace) == ["activation", *["gradient"] * 4]
 
 
 def test_a_recording_without_stacks_tells_of_no_thread() -> None:
@@ -106,15 +122,30 @@ def test_a_recording_without_stacks_tells_of_no_thread() -> None:
 def test_cublas_workspaces_are_made_once_and_never_freed() -> None:
     trace = Trace()
     linear = (frame("forward", f"{TORCH}/nn/modules/linear.py", 134), FORWARD)
-    for _ in range(3):
-        trace.free(trace.alloc(20, *linear))
-    trace.alloc(32, *linear)  # 33,554,432 bytes, beside results of 20 MiB
+    result = trace.alloc(20, *linear)
+    trace.alloc(32, *linear)  # 33,554,432 bytes, right behind a result of 20 MiB
+    trace.alloc(26, BACKWARD)
+    trace.alloc(32)  # and in autograd's thread, still there in the next forward
+    trace.free(result)
+    trace.free(trace.alloc(20, *linear))
     trace.alloc(32, FORWARD)  # of that size, and the only one of its line: an activation
-    trace.alloc(32)
     facts = facts_of(trace)
     kinds = [CATEGORIES[code] for code in facts.category]
-    assert kinds == ["activation"] * 3 + ["workspace", "activation", "workspace"]
-    assert [facts.owners[i] for i in facts.owner] == ["", "", "", "cuBLAS", "", "cuBLAS"]
+    assert kinds == ["activation", "workspace", "gradient", "workspace", "activation", "activation"]
+    assert [facts.owners[i] for i in facts.owner] == ["", "cuBLAS", "", "cuBLAS", "", ""]
+
+
+def test_gradients_and_caches_of_the_workspaces_size_are_no_workspaces() -> None:
+    trace = Trace()
+    trace.alloc(22, FORWARD)
+    trace.alloc(26, BACKWARD)
+    for mib in (20, 22, 32, 24):
+        trace.alloc(mib)  # the recording ends in this backward: nothing tells them apart
+    assert told(trace)[2:] == ["gradient"] * 4
+    trace = Trace()
+    for mib in (20, 22, 32, 24):
+        trace.alloc(mib, frame("make_cache", "/w/serve.py"), FORWARD)
+    assert told(trace) == ["activation"] * 4
 
 
 def test_results_of_the_workspaces_size_are_no_workspaces() -> None:
@@ -135,3 +166,28 @@ def test_cpp_frames_tell_of_cublas_autocast_and_the_engine() -> None:
     ):
         trace.alloc(20, frame(name, "??"), *([FORWARD] if "Engine" not in name else []))
     assert told(trace) == ["workspace", "temporary", "gradient", "communication"]
+
+
+def test_what_a_closure_runs_inside_an_optimizers_step_is_no_optimizers() -> None:
+    trace = Trace()
+    call = frame("_call_impl", f"{TORCH}/nn/modules/module.py", 1751)
+    engine = frame("_engine_run_backward", f"{TORCH}/autograd/graph.py", 825)
+    closure = (frame("closure", "/w/train.py", 9), frame("step", f"{TORCH}/optim/adamw.py", 220), STEP)
+    for _ in range(2):
+        trace.alloc(20, FORWARD, call, *closure)
+        trace.alloc(22, engine, *closure)
+        trace.alloc(24, frame("_single_tensor", f"{TORCH}/optim/adamw.py", 300), *closure[1:])
+        trace.alloc(26, frame("step", f"{TORCH}/optim/adamw.py", 220), frame("hook", "/w/train.py", 3), engine)
+    assert told(trace)[:4] == ["activation", "gradient", "optimizer state", "optimizer state"]
+    assert told(trace)[4:] == ["activation", "gradient", "temporary", "temporary"]
+
+
+def test_what_reentrant_checkpointing_makes_of_gradients_is_not_recomputed() -> None:
+    trace = Trace()
+    engine = frame("_engine_run_backward", f"{TORCH}/autograd/graph.py", 825)
+    again = (frame("backward", f"{TORCH}/utils/checkpoint.py", 300), engine)
+    trace.alloc(20, FORWARD, *again)
+    trace.alloc(22, engine, *again)
+    facts = facts_of(trace)
+    assert [CATEGORIES[code] for code in facts.category] == ["activation", "gradient"]
+    assert facts.recomputed.tolist() == [True, False]

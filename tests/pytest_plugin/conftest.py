@@ -9,6 +9,9 @@ import pytest
 from snapviz.testing import assert_phase_peak
 from tests.analyze.builders import ROOT, sample
 
+NO_DASH = ("-p", "no:dash")
+"""dash brings a plugin of its own, which warns while it loads: where warnings are errors, nothing runs."""
+
 CONFTEST = """
 import pytest
 from tests.record.builders import MIB, FakeBackend
@@ -50,6 +53,7 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, _loaded: N
         pytester.makepyfile(test_it=source)
         # -p works where snapviz is installed as well, and its entry point has loaded the plugin
         command = (
+            *NO_DASH,
             "-p",
             "snapviz.pytest_plugin",
             "--strict-markers",

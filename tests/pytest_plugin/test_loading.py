@@ -10,7 +10,7 @@ import pytest
 
 from snapviz.compare.spec import FIGURES
 from tests.analyze.builders import ROOT, SAMPLES
-from tests.pytest_plugin.conftest import Inner
+from tests.pytest_plugin.conftest import NO_DASH, Inner
 
 PLAIN = "def test_it():\n    pass\n"
 ONCE = """
@@ -41,7 +41,7 @@ def test_it():
     assert not heavy & set(sys.modules)
 """
     )
-    options = ("-p", "snapviz.pytest_plugin", "--snapviz-fail-on=peak:1GiB", "-k", "not test_not_run")
+    options = (*NO_DASH, "-p", "snapviz.pytest_plugin", "--snapviz-fail-on=peak:1GiB", "-k", "not test_not_run")
     result = pytester.runpytest_subprocess(*options)
     result.assert_outcomes(passed=1, deselected=1)
 
@@ -61,20 +61,20 @@ def installed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Pat
 @pytest.mark.parametrize("again", [(), ("-p", "snapviz.pytest_plugin"), ("-p", "snapviz")])
 def test_the_entry_point_is_enough_and_twice_is_once(pytester: pytest.Pytester, again: tuple[str, ...]) -> None:
     pytester.makepyfile(ONCE)
-    pytester.runpytest_subprocess("--strict-markers", "-W", "error", *again).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*NO_DASH, "--strict-markers", "-W", "error", *again).assert_outcomes(passed=1)
 
 
 @pytest.mark.usefixtures("installed")
 def test_a_conftest_may_name_it_as_well(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("pytest_plugins = ['snapviz.pytest_plugin']")
     pytester.makepyfile(ONCE)
-    pytester.runpytest_subprocess("-W", "error").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*NO_DASH, "-W", "error").assert_outcomes(passed=1)
 
 
 @pytest.mark.usefixtures("installed")
 def test_it_can_be_left_out(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(PLAIN + READS.replace("test_it", "test_other"))
-    result = pytester.runpytest_subprocess("-p", "no:snapviz")
+    result = pytester.runpytest_subprocess(*NO_DASH, "-p", "no:snapviz")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*fixture 'snapviz' not found"])
 
