@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,31 @@ def test_a_page_shows_what_the_tool_prints(
 
 def test_pages_show_something() -> None:
     assert SHOWN_ON
+
+
+def test_readme_shows_what_its_first_command_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the two stands a sentence about compiling, so that ``SHOWN`` does not find them."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    text = (ROOT / "README.md").read_text(encoding="utf-8").split("<!-- main-command -->", 1)[1]
+    command = text.split("```sh\n", 1)[1].split("\n```", 1)[0]
+    shown = text.split("\n```\n", 1)[1].split("\n```\n", 1)[1].split("\n```\n", 1)[0]
+    assert shown == printed(command, capsys)
+
+
+def test_the_page_of_pytest_shows_what_its_example_prints(tmp_path: Path) -> None:
+    page = (ROOT / "docs/pytest.md").read_text(encoding="utf-8")
+    _, runs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[:2]
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_runs.py").write_text(runs, encoding="utf-8")
+    (tmp_path / "sample_snapshots").symlink_to(ROOT / "sample_snapshots")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "snapviz.pytest_plugin", "tests"]
+    environment = os.environ | {"COLUMNS": "100", "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    between = re.compile(r"=+ FAILURES =+\n.*?(?==+ short test summary)", re.DOTALL)
+    shown, printed_now = between.search(page), between.search(run.stdout)
+    assert shown is not None
+    assert printed_now is not None, run.stdout + run.stderr
+    assert shown[0] == printed_now[0]

@@ -96,7 +96,7 @@ def _rank_peak(rank: Rank, stretches: Stretches, ask: Ask, at: At, selectors: Se
     return RankPeak(
         rank=rank.rank,
         source=rank.source,
-        notes=facts.notes,
+        notes=(*facts.notes, *_picks_nothing(facts, selectors)),
         moment=when,
         measures=measures(getattr(held, f"{measure}_bytes") for measure in MEASURES),
         known=_known(facts, live),
@@ -106,6 +106,11 @@ def _rank_peak(rank: Rank, stretches: Stretches, ask: Ask, at: At, selectors: Se
         removed_bytes=_sum(facts, live[since[live] <= when.event]) if selectors else None,
         without=_without(facts, stretches, since) if selectors else (),
     )
+
+
+def _picks_nothing(facts: Facts, selectors: Sequence[Selector]) -> list[str]:
+    empty = [one.text for one in selectors if not one.mask(facts).any()]
+    return [f"--without {text}: nothing on this rank is that" for text in empty]
 
 
 def _sum(facts: Facts, chosen: Int64) -> int:

@@ -5,7 +5,7 @@ sampler sees one moment in 10 ms. The y axis is in MiB, the x axis in seconds si
 or since the start of a phase (--from). Of each run the rank with the highest peak is drawn, or --rank. Faint
 bands are the phases of the first run. A table of the same figures goes to stdout.
 
-Drawing needs matplotlib: pip install 'snapviz[plot]'.
+Drawing needs matplotlib: pip install matplotlib.
 """
 
 from __future__ import annotations

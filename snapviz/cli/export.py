@@ -5,7 +5,7 @@
   speedscope  what is allocated at a moment, by stack, for speedscope.app
   collapsed   the same a line a stack, for flamegraph.pl and its like
   csv         a row for each allocation
-  parquet     the same; needs pyarrow: pip install 'snapviz[parquet]'
+  parquet     the same; needs pyarrow: pip install pyarrow
 
 All ranks go into one FILE. Where {rank} stands in its name each rank gets a file of its own, and so it has to
 be for the viewer, which takes one snapshot at a time; -o DIR, a folder that exists, does the same for it.

@@ -40,7 +40,7 @@ def judge(
     if not specs:
         return ()
     if base is None and (wanting := [str(spec) for spec in specs if spec.bound.relative]):
-        raise UsageError(f"{wanting[0]}: it is a limit to another run, and there is none to compare with")
+        raise UsageError(f"{wanting[0]}: a limit to another run, and there is none to compare with: give a baseline")
     if base is not None:
         names = told_apart(base.name, head.name)
         base, head = replace(base, name=names[0]), replace(head, name=names[1])

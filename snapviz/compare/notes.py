@@ -11,6 +11,7 @@ from snapviz.analyze.moments import At
 from snapviz.analyze.run import Run
 from snapviz.analyze.trust import find_trust
 from snapviz.compare.align import Ranks
+from snapviz.compare.ends import ends_with_training
 from snapviz.compare.masks import Masks
 from snapviz.compare.outside import want_of_memory
 from snapviz.compare.rank import RankDiff
@@ -27,6 +28,7 @@ def caveats_of(base: Run, head: Run, compared: Sequence[RankDiff], points: Seque
                 said.add(note, side, c.number)
     caveats = [*_fake_groups(base, head), *said.lines()]
     for c in compared:
+        caveats += _ends(c, base.name, head.name)
         caveats += _sources(c, base.name, head.name)
         caveats += _untold_dangling(c, base.name, head.name)
         for at in points:
@@ -124,6 +126,16 @@ def _reading(facts: Facts) -> Iterator[str]:
     if ignored := facts.columns.ignored:
         kinds = "; ".join(f"{what} ({count:,})" for what, count in ignored.items())
         yield f"not understood and left out: {kinds}"
+
+
+def _ends(c: RankDiff, base: str, head: str) -> Iterator[str]:
+    """Where a record tells when training was over, and the other side is a bare snapshot of the whole program."""
+    if (side := ends_with_training(c.base, c.head)) is not None:
+        name, other = (base, head) if side == "base" else (head, base)
+        yield (
+            f"{name} ends with its training, and {other}, which has no record, where its file does: their ends are "
+            "two different moments, and are not compared; where a run directory holds that file, give the directory"
+        )
 
 
 def _sources(c: RankDiff, base: str, head: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from snapviz.analyze.facts import Facts
 from snapviz.analyze.moments import At, moment
 from snapviz.analyze.owners import normal_owner
 from snapviz.analyze.stretches import Stretch, Stretches
+from snapviz.compare.ends import ends_with_training
 from snapviz.compare.figures import (
     bytes_at,
     end_of,
@@ -54,6 +55,12 @@ class RankDiff:
         measure = self.view.options.measure
         return moment(self.base, base, at, measure), moment(self.head, head, at, measure)
 
+    def _is_one_moment(self, at: At) -> bool:
+        """Whether a point is the same moment in both: phases of other sources, and ends of other things, are not."""
+        if at.phase is not None:
+            return self.basis.births
+        return at.peak or ends_with_training(self.base, self.head) is None
+
     def point(self, at: At, view: View | None = None) -> RankPoint:
         """The rows at a point, where both sides have it; of another view than its own where that is given."""
         base, head = self.moments(at)
@@ -66,7 +73,7 @@ class RankDiff:
             rank=self.number,
             base_moment=base,
             head_moment=head,
-            comparable=rows is not None and (at.phase is None or self.basis.births),
+            comparable=rows is not None and self._is_one_moment(at),
             base_total_bytes=bytes_at(self.base, base, measure),
             head_total_bytes=bytes_at(self.head, head, measure),
             delta_bytes=rows.head_total - rows.base_total if rows else None,

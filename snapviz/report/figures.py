@@ -43,9 +43,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib as _  # noqa: F401
     except ImportError:
-        raise UsageError(
-            "figures are drawn with matplotlib, which is not installed: pip install 'snapviz[plot]'"
-        ) from None
+        raise UsageError("figures are drawn with matplotlib, which is not installed: pip install matplotlib") from None
 
 
 def draw(

@@ -57,7 +57,7 @@ def test_a_broken_rank_is_2_whatever_is_hit(tmp_path: Path, capsys: pytest.Captu
         (["diff", MAIN, "/does/not/exist", "--fail-on", "peak"], "'peak' is no budget"),
         (["diff", MAIN, PR, "--fail-on", "phase.x.peak:5%"], "no rank has a phase x (there is: materialize, shard"),
         (["check", PR], "required: --fail-on"),
-        (["check", PR, "--fail-on", "peak:5%"], "there is none to compare with"),
+        (["check", PR, "--fail-on", "peak:5%"], "there is none to compare with: give a baseline"),
         (["check", PR, "--fail-on", "peak:1GiB", "--rank", "9"], "no rank 9 could be read"),
         (["check", PR, "--fail-on", "peak:1GiB", "--baseline", "/nope"], "/nope"),
     ],

@@ -348,3 +348,18 @@ def job_with(*names: str):
 def test_a_run_against_itself_has_nothing_to_save() -> None:
     assert "without what dangles" not in text(diff(sharded(leak=True), sharded(leak=True)))
     assert "without what dangles" in text(diff(sharded(), sharded(leak=True)))
+
+
+def test_the_end_of_training_and_the_end_of_a_file_are_two_moments() -> None:
+    trace = Trace()
+    start, kept = trace.now, trace.alloc(20, FORWARD)
+    end = trace.tick()
+    trace.free(kept)  # as the program ends
+    recorded = run_of(trace, records=[record([("train/step0", start, end)], [])], name="main")
+    bare = run_of(trace, name="pr")
+    said = "main ends with its training, and pr, which has no record, where its file does"
+    for base, head in ((recorded, bare), (bare, recorded)):
+        assert any(caveat.startswith(said) for caveat in diff(base, head).caveats)
+    assert not any(
+        "ends with" in caveat for report in (diff(recorded, recorded), diff(bare, bare)) for caveat in report.caveats
+    )

@@ -13,8 +13,8 @@ from tests.compare.recorded import sharded
 def test_a_small_dangling_parameter_is_not_blamed_for_a_large_growth() -> None:
     report = diff(sharded(name="main"), sharded(leak=True, activation=8100, name="pr"))
     assert report.verdict == (
-        "pr ends and peaks 7.83 GiB higher: mostly 7.81 GiB more activations; also, parameter norm.bias "
-        "(20.00 MiB, born in materialize) stays whole after shard."
+        "pr ends and peaks 7.83 GiB higher: mostly 7.81 GiB more activations (inferred); also, "
+        "parameter norm.bias (20.00 MiB, born in materialize) stays whole after shard."
     )
 
 
@@ -38,13 +38,14 @@ def test_half_of_the_difference_is_a_cause() -> None:
 def test_one_that_dangles_in_both_is_not_blamed_where_its_constructor_was_renamed() -> None:
     base = sharded(leak=True, made_by=frame("make"), name="main")
     head = sharded(leak=True, made_by=frame("build"), activation=500, name="pr")
-    assert diff(base, head).verdict == "pr ends and peaks 400.00 MiB higher: 400.00 MiB more activations."
+    assert diff(base, head).verdict == "pr ends and peaks 400.00 MiB higher: 400.00 MiB more activations (inferred)."
 
 
 def test_less_memory_does_not_hide_a_new_dangling_parameter() -> None:
     report = diff(sharded(activation=500, name="main"), sharded(leak=True, name="pr"), ["end"])
     assert (
-        "380.00 MiB lower: mostly 400.00 MiB less activations; also, parameter norm.bias (20.00 MiB" in report.verdict
+        "380.00 MiB lower: mostly 400.00 MiB less activations (inferred); also, parameter norm.bias (20.00 MiB"
+        in report.verdict
     )
 
 

@@ -24,9 +24,7 @@ def check_pyarrow() -> None:
     try:
         import pyarrow.parquet as _  # noqa: F401
     except ImportError:
-        raise UsageError(
-            "Parquet is written with pyarrow, which is not installed: pip install 'snapviz[parquet]'"
-        ) from None
+        raise UsageError("Parquet is written with pyarrow, which is not installed: pip install pyarrow") from None
 
 
 def write_parquet(pieces: Iterable[Rows], about: Mapping[str, str], stream: IO[bytes]) -> None:
