@@ -142,7 +142,9 @@ def find_growth(facts: Facts, after: int = AFTER, times: int = TIMES) -> Growth:
     steps = find_steps(facts)
     phases = facts.phases
     born, gone = _ages(facts, steps)
-    left_after = _left_after(facts, steps, born, after)
+    # no age is higher than the number of steps, and a number that int64 does not hold is an age too
+    age = min(after, len(steps) + 1)
+    left_after = _left_after(facts, steps, born, age)
     left = _summed(facts, born, gone == len(steps), len(steps))
     return Growth(
         steps=steps,
@@ -155,7 +157,7 @@ def find_growth(facts: Facts, after: int = AFTER, times: int = TIMES) -> Growth:
         left_after_count=left_after[1],
         left_bytes=left[0],
         left_count=left[1],
-        groups=_groups(facts, steps, born, gone, after, times),
+        groups=_groups(facts, steps, born, gone, age, times),
     )
 
 

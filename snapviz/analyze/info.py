@@ -123,13 +123,14 @@ def _outside(facts: Facts) -> OutsideInfo | None:
 
 def _phases(facts: Facts) -> tuple[PhaseInfo, ...]:
     phases, device = facts.phases, folded_device(facts)
+    growth = phases.growth
     return tuple(
         PhaseInfo(
             phase=name,
             times=len(indices),
             peak=measures(phases.peak[indices].max(axis=0)),
             end=measures(phases.end[indices[-1]]),
-            growth=measures(phases.growth[indices[-1]]) if phases.whole[indices[-1]] else None,
+            growth=measures(growth[indices[-1]]) if phases.whole[indices[-1]] else None,
             whole=bool(phases.whole[indices].all()),
             exact=bool(phases.exact[indices].all()),
             counted=bool(phases.counted[indices].any()),

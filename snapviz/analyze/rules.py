@@ -33,6 +33,8 @@ _NEAR = 4
 
 _MOST = 10_000
 """Rules of a file."""
+_LARGEST = 4 << 20
+"""Bytes of a file of rules."""
 
 _TORCH = re.compile(
     r"(?:/|[A-Za-z]:/)(?:.*/)?(?P<inside>torch/(?:(?:autograd|distributed|nn|optim|utils|_[a-z]+)/.*|_[a-z]+\.py))",
@@ -86,10 +88,18 @@ def read_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
     from snapviz.analyze.facts import CATEGORIES
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        # a device could be read without end
+        if Path(path).exists() and not Path(path).is_file():
+            raise UsageError(f"{path}: rules cannot be read: not a regular file")
+        with Path(path).open("rb") as file:
+            content = file.read(_LARGEST + 1)
+        # some editors begin a file with a mark of their own
+        text = content.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
         why = (error.strerror or str(error)) if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"{path}: rules cannot be read: {why}") from None
+    if len(content) > _LARGEST:
+        raise UsageError(f"{path}: more than {_LARGEST >> 20} MiB, which no file of rules has")
     own = _parsed(text, str(path), CATEGORIES)
     if derived := next((rule for rule in own if rule.derived or rule.id), None):
         raise UsageError(f"{path}: id and derived are for snapviz's own rules ({derived.why!r} has one)")
@@ -104,7 +114,7 @@ def index_of(rules: Sequence[Rule], wanted: str) -> int:
 def _parsed(text: str, where: str, categories: Sequence[str]) -> tuple[Rule, ...]:
     try:
         document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a TOMLDecodeError is a ValueError, an endless integer only that
         raise UsageError(f"{where}: not TOML: {error}") from None
     entries = document.get("rule", [])
     if document.keys() - {"rule"} or not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -139,7 +140,8 @@ def _check_stdout(args: argparse.Namespace) -> None:
 
 
 def _is_folder_of_snapshots(args: argparse.Namespace) -> bool:
-    return args.to == "viewer" and Path(args.output).is_dir()
+    # unlike Path.is_dir never an error: what cannot be looked at is told of by check_file
+    return args.to == "viewer" and os.path.isdir(args.output)  # noqa: PTH112
 
 
 @dataclass(frozen=True)

@@ -181,11 +181,16 @@ def _only_rounding(at: At, compared: Sequence[RankDiff]) -> bool:
 def _in_order(c: RankDiff) -> list[PhaseDelta]:
     """A rank's phases as they began in head; one that only base has comes after that before it in base."""
     base, head = (_begun(side.folded) for side in c.stretches)
-    place, order = 0, list(head)
+    known, after = set(head), dict[str, list[str]]()
+    last = ""  # before all of head's
     for name in base:
-        if name not in head:
-            order.insert(place, name)
-        place = order.index(name) + 1
+        if name in known:
+            last = name
+        else:
+            after.setdefault(last, []).append(name)
+    order = [*after.get("", ())]
+    for name in head:
+        order += [name, *after.get(name, ())]
     rows = {row.phase: row for row in c.phases()}
     return [rows[name] for name in order]
 

@@ -16,6 +16,7 @@ from snapviz.errors import SnapvizError
 from snapviz.pytest_plugin.limits import Limit
 from snapviz.pytest_plugin.memory import Memory, place_of
 from snapviz.pytest_plugin.settings import Settings
+from snapviz.report.layout import clean
 from snapviz.schema import MANIFEST
 from snapviz.testing import faults
 
@@ -50,7 +51,12 @@ def look(memory: Memory, settings: Settings, limits: Sequence[Limit], judge: boo
             found["notes"].append(f"{run.name}: {why}")
         if judge:
             problems += _of_session(run, base, settings.specs, found)
-    return found, [] if not judge else problems
+    return found, list(map(_printable, problems)) if judge else []
+
+
+def _printable(text: str) -> str:
+    """Lines that may quote a file, such as the phases that there are: no escape code of it reaches the terminal."""
+    return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _of_limits(memory: Memory, limits: Sequence[Limit]) -> Iterator[str]:
@@ -118,9 +124,13 @@ def _baseline(memory: Memory, settings: Settings, index: int) -> tuple[Run | Non
 def _is_one_run(baseline: str) -> bool:
     """Whether it is a run, and not a folder with one for each test."""
     place = Path(baseline)
-    if "://" in baseline or place.is_file() or (place / MANIFEST).is_file():
+    try:
+        if "://" in baseline or not place.is_dir() or (place / MANIFEST).is_file():
+            return True
+        return any(one.is_file() and not one.name.startswith(".") for one in place.iterdir())
+    except OSError:
+        # a folder that cannot be read: load_run says why
         return True
-    return any(one.is_file() and not one.name.startswith(".") for one in place.iterdir())
 
 
 # ------------------------------------------------------------------ figures
@@ -172,8 +182,8 @@ def _properties(figures: dict[str, Any], index: int) -> list[tuple[str, int | st
     prefix = f"snapviz.{index + 1}." if index else "snapviz."
     out: list[tuple[str, int | str]] = [(f"{prefix}run", figures["path"] or figures["name"])]
     for row in figures["phases"]:
-        out.append((f"{prefix}{row['phase']}.peak_bytes", row["peak_bytes"]))
-        out.append((f"{prefix}{row['phase']}.rank", row["rank"]))
+        out.append((f"{prefix}{clean(row['phase'])}.peak_bytes", row["peak_bytes"]))
+        out.append((f"{prefix}{clean(row['phase'])}.rank", row["rank"]))
         if row["baseline_bytes"] is not None:
-            out.append((f"{prefix}{row['phase']}.baseline_bytes", row["baseline_bytes"]))
+            out.append((f"{prefix}{clean(row['phase'])}.baseline_bytes", row["baseline_bytes"]))
     return out

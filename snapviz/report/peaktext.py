@@ -16,6 +16,8 @@ from snapviz.units import format_bytes, format_exact
 __all__ = ["peak_lines"]
 
 _NOTES = 6
+_PHASES = 60
+"""Rows of the table of phases, those that save most; JSON has all."""
 _BAR = 12
 """Columns of the longest bar."""
 
@@ -226,8 +228,10 @@ def _without(report: PeakReport, rank: RankPeak, width: int) -> list[Line]:
     title = f"without {what}, and nothing else changed: {format_exact(removed)} less at this moment"
     lines = [line(), *wrapped(title, width, style="strong")]
     columns = [Column("phase", number=False), Column("peak"), Column("without"), Column("saved")]
-    rows = [_saved(one) for one in rank.without]
-    return lines + render_table(columns, rows, width)
+    most = sorted(range(len(rank.without)), key=lambda i: (-rank.without[i].saved_bytes, i))[:_PHASES]
+    lines += render_table(columns, [_saved(rank.without[i]) for i in sorted(most)], width)
+    more = len(rank.without) - len(most)
+    return lines + ([line(Span(f"{plural(more, 'more phase')}: --format json has them", "faint"))] if more else [])
 
 
 def _saved(one: PhaseWithout) -> list[Span]:

@@ -75,6 +75,21 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
         read_rules(tmp_path / "latin.toml")
 
 
+def test_what_is_no_file_or_too_large_is_refused_and_an_editors_mark_is_not(tmp_path: Path) -> None:
+    for path, says in (
+        ("/dev/zero", "not a regular file"),
+        (tmp_path, "not a regular file"),
+        ("a\0b", "cannot be read"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            read_rules(path)
+    (tmp_path / "large.toml").write_bytes(b"#" * (5 << 20))
+    with pytest.raises(UsageError, match="more than 4 MiB"):
+        read_rules(tmp_path / "large.toml")
+    (tmp_path / "bom.toml").write_bytes(b'\xef\xbb\xbf[[rule]]\ncategory = "buffer"\nwhy = "x"\nfunctions = ["f"]\n')
+    assert read_rules(tmp_path / "bom.toml")[0].why == "x"
+
+
 def test_more_rules_than_an_integer_has_bits(tmp_path: Path) -> None:
     one = '[[rule]]\ncategory = "buffer"\nwhy = "w{0}"\nfunctions = ["f{0}"]\n'
     path = written(tmp_path, "".join(one.format(i) for i in range(200)))

@@ -109,3 +109,21 @@ def test_help_is_the_docstring(command: str, capsys: pytest.CaptureFixture[str])
     out = capsys.readouterr().out
     assert "--rank N" in out
     assert "--format {text,json}" in out
+
+
+@pytest.mark.parametrize("after", ["9223372036854775807", "9223372036854775808", "9" * 40])
+def test_no_age_is_too_high_to_ask_for(after: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leaks", str(SAMPLES / "leak"), "-q", "--after", after]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_an_endless_number_in_a_file_of_rules_is_the_users(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text("x = " + "9" * 10_000)
+    assert main(["dangling", str(SAMPLES / "single"), "-q", "--rules", str(rules)]) == 2
+    assert "not TOML" in capsys.readouterr().err
+
+
+def test_a_name_that_is_too_long_for_a_file_is_the_users(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(SAMPLES / "single"), "-q", "--to", "viewer", "-o", "x" * 300]) == 2
+    assert "File name too long" in capsys.readouterr().err

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -173,3 +175,34 @@ def test_reading_needs_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def _escaped_phase(folder: Path) -> Path:
+    """A run whose first phase has an escape code in its name."""
+    run = folder / "escaped"
+    shutil.copytree(SAMPLES / "main", run)
+    for record in run.glob("rank*.json"):
+        record.write_text(record.read_text().replace('"materialize"', '"a\\u001b[2Jb"'))
+    return run
+
+
+def test_no_escape_code_of_a_run_reaches_the_terminal_or_the_xml(inner: Inner, tmp_path: Path) -> None:
+    source = f"""
+import pytest
+
+@pytest.mark.limit_phase_peak("nope", "1 GiB")
+def test_it(snapviz):
+    snapviz.load_run({str(_escaped_phase(tmp_path))!r})
+"""
+    result = inner(source, f"--junitxml={tmp_path / 'out.xml'}")
+    result.assert_outcomes(failed=1)
+    assert "a\\x1b[2Jb" in result.stdout.str()
+    assert "\x1b[2J" not in result.stdout.str()
+    names = [one.get("name") for one in ET.parse(tmp_path / "out.xml").iter("property")]
+    assert "snapviz.a\\x1b[2Jb.peak_bytes" in names
+
+
+def test_a_baseline_that_is_neither_file_nor_folder_is_told(inner: Inner) -> None:
+    result = inner(READS, "--snapviz-baseline=/dev/null", "--snapviz-fail-on=peak:5%")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["peak:5%: the baseline cannot be read: /dev/null: a device and not a file"])

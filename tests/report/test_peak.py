@@ -9,7 +9,7 @@ from snapviz.analyze.peak import Ask, peak
 from snapviz.report.layout import width_of
 from snapviz.report.peaktext import peak_lines
 from snapviz.schema import PeakReport
-from tests.analyze.builders import Trace, frame, run_of
+from tests.analyze.builders import Trace, frame, record, run_of
 from tests.test_sample_runs import sample
 
 
@@ -46,3 +46,16 @@ def test_names_of_a_file_move_no_cursor_and_break_no_line() -> None:
 def test_an_empty_run_says_so() -> None:
     text = text_of(peak(run_of(Trace()), Ask()), 80)
     assert "0 bytes allocated" in text
+
+
+def test_a_table_of_many_phases_keeps_those_that_save_most() -> None:
+    trace, phases = Trace(), []
+    for number in range(100):
+        start = trace.tick()
+        trace.free(trace.alloc(20 + 2 * (number % 7), frame("f")))
+        phases.append((f"part{chr(97 + number % 26)}{chr(97 + number // 26)}", start, trace.tick()))
+    report = peak(run_of(trace, records=[record(phases)]), Ask(without=("stack:^f ",)))
+    text = text_of(report, 100)
+    assert "41 more phases: --format json has them" in text
+    assert len(report.ranks[0].without) == 101
+    assert text.count("-32.00 MiB") == sum(one.saved_bytes == 32 << 20 for one in report.ranks[0].without)
