@@ -19,6 +19,7 @@ from snapviz.analyze.facts import Facts
 from snapviz.analyze.passes import analyze
 from snapviz.analyze.place import Place, label_of
 from snapviz.analyze.rules import Rule, read_rules
+from snapviz.analyze.together import apart
 from snapviz.errors import InputError, RunError, UsageError
 from snapviz.replay.snapshot import Snapshot
 from snapviz.schema import MANIFEST, RankRecord, RunManifest, read_manifest, read_rank_record
@@ -265,10 +266,11 @@ def _run_of_directory(place: Place, names: list[str], load: Loader) -> Run:
         raise RunError(f"{place.label}: a run directory without a snapshot (rank00000.pickle and so on)")
     failures.sort(key=lambda failure: (failure.rank is None, failure.rank or 0))
     name = manifest.name if manifest is not None else _shown(place.name)
+    said = apart(manifest, [rank.record for rank in ranks if rank.record is not None])
     notes = (
         () if known else (f"{MANIFEST} is missing, which rank 0 writes: only what the ranks themselves say is known",)
     )
-    return Run(name, _shown(place.label), manifest, tuple(ranks), tuple(failures), notes + _unrecorded(ranks))
+    return Run(name, _shown(place.label), manifest, tuple(ranks), tuple(failures), (*notes, *_unrecorded(ranks), *said))
 
 
 def _missing(manifest: RunManifest | None, world_size: int | None, files: Collection[int]) -> list[RankFailure]:

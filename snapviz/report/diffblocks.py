@@ -26,6 +26,7 @@ __all__ = [
     "metrics",
     "not_told",
     "origin",
+    "outside",
     "ranks",
     "runs",
     "title",
@@ -171,8 +172,13 @@ def ranks(report: DiffReport) -> list[Block]:
 
 
 def beside(report: DiffReport) -> list[Block]:
-    """Reserved memory, and memory outside the allocator, where they differ."""
-    return from_lines(reserved_lines(report, _WIDE)) + from_lines(outside_lines(report, _WIDE))
+    """Reserved memory, where it differs."""
+    return from_lines(reserved_lines(report, _WIDE))
+
+
+def outside(report: DiffReport) -> list[Block]:
+    """Memory outside the allocator, where it differs."""
+    return from_lines(outside_lines(report, _WIDE))
 
 
 def origin(report: DiffReport) -> list[Block]:

@@ -42,10 +42,11 @@ def diff_lines(report: DiffReport, width: int = 100, top: int = 10) -> list[Line
     phases, reserved = phase_lines(report, width), reserved_lines(report, width)
     lines += [*phases, *([] if phases or not reserved else [line()]), *reserved]
     lines += rank_lines(report, width)
-    lines += outside_lines(report, width)
     lines += why_lines(report, width, top)
     lines += origin_lines(report, width)
     lines += _saving(report, width)
+    # of the whole device, other programs and all: it explains no row, and must not be taken for the answer
+    lines += outside_lines(report, width)
     lines += _lasting(report, width)
     lines += _suspects(report, width)
     lines += metric_lines(report, width)

@@ -203,7 +203,8 @@ def _title(told: Told) -> Inline:
 
 
 def _follows(report: DiffReport) -> list[Block]:
-    return [*diffblocks.not_told(report), *diffblocks.origin(report), *whyblocks.saving(report)]
+    said = [*diffblocks.not_told(report), *diffblocks.origin(report), *whyblocks.saving(report)]
+    return [*said, *diffblocks.outside(report)]
 
 
 def _runs(report: DiffReport) -> list[Block]:

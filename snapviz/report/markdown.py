@@ -84,6 +84,7 @@ def _told(report: DiffReport, top: int) -> Iterator[Block]:
     yield from diffblocks.not_told(report)
     yield from diffblocks.origin(report)
     yield from whyblocks.saving(report)
+    yield from diffblocks.outside(report)
     yield from diffblocks.metrics(report)
 
 

@@ -360,3 +360,14 @@ def test_ranks_without_a_manifest_keep_their_records(copy: Path) -> None:
 def test_a_folder_of_runs_names_them() -> None:
     with pytest.raises(RunError, match="a folder of 4 runs, each of which is read by itself: accelerate, torch_opt"):
         load_run(SAMPLES / "accelerate_fsdp2_8")
+
+
+def test_ranks_of_two_runs_in_one_folder_are_told_apart(tmp_path: Path) -> None:
+    for rank, name in ((0, "thunder_478/main"), (1, "uneven_ranks")):
+        for path in (SAMPLES / name).glob(f"rank{rank:05d}*"):
+            shutil.copy(path, tmp_path)
+    shutil.copy(SAMPLES / "single/run.json", tmp_path)
+    notes = load_run(tmp_path).notes
+    assert "the record of rank 0 says that there were 2 ranks, and run.json 1" in notes
+    assert any("they may be of two different runs" in note for note in notes)
+    assert not any("two different runs" in note for note in load_run(SAMPLES / "uneven_ranks").notes)
