@@ -24,10 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "a run directory, a snapshot file, or a folder of them"
     parser.add_argument("path", metavar="RUN", type=options.path_text, help=what)
     parser.add_argument(
-        "--phase",
-        metavar="NAME",
-        help="compare peaks of this phase (default: of the run): train/step3, a folded one for all later steps "
-        "(train/step), or what spans those below it (train)",
+        "--at",
+        default="peak",
+        metavar="WHEN",
+        help="peak or phase:NAME: whose peaks are compared (peak: of the run). NAME is a phase (train/step3), a folded "
+        "one for all later steps (train/step), or what spans those below it (train)",
     )
     parser.add_argument(
         "--measure",
@@ -42,12 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs ``snapviz ranks``; 2 where a rank is broken, else 0."""
     options.check_output(args)
+    from snapviz.analyze.moments import parse_at
     from snapviz.analyze.run import load_run
     from snapviz.compare.ranks import ranks
+    from snapviz.errors import UsageError
     from snapviz.report.rankstext import ranks_lines
 
+    at = parse_at(args.at)
+    if not at.peak:
+        raise UsageError(f"--at {args.at}: ranks compares peaks: use peak, phase:NAME or phase:NAME:peak")
     with Progress(args.quiet) as progress:
         found = load_run(args.path, cache=not args.no_cache, progress=progress, rules=args.rules)
-        report = ranks(found, args.phase, args.measure, args.rank, progress)
+        report = ranks(found, at.phase, args.measure, args.rank, progress)
     options.write_report(args, report, lambda width: ranks_lines(report, width, args.top))
     return 2 if report.broken else 0

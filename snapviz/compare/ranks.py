@@ -63,7 +63,7 @@ def _check_phase(phase: str | None, figures: Sequence[RankFigures]) -> None:
         return
     names = list(dict.fromkeys(row.phase for one in figures for row in one.phases))
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    raise UsageError(f"--phase {phase}: no rank has it (there is: {', '.join(names[:_NAMED])}{more})")
+    raise UsageError(f"--at phase:{phase}: no such phase (there is: {', '.join(names[:_NAMED])}{more})")
 
 
 def _placed(one: RankFigures, spread: Spread | None) -> RankFigures:

@@ -103,3 +103,18 @@ def test_no_rule_is_the_reason_for_a_carried_category() -> None:
     facts = analyze(0, snap.columns, snap.replay(0), record(phases, boundaries))
     assert told(facts)[1] == ("cache", "buffer", "inferred")
     assert facts.rule[1] == len(facts.rules)
+
+
+def test_of_two_steps_that_know_a_name_the_one_before_gives_it() -> None:
+    trace = Trace()
+    phases, boundaries = [], []
+    for number, name in enumerate(("early", None, "late", None)):
+        start = trace.tick()
+        made = trace.alloc(20, GRADIENT)
+        boundaries += [(trace.now, [("gradient", name, made, 20 * MIB)])] if name else []
+        trace.tick()
+        trace.free(made)
+        phases.append((f"train/step{number}", start, trace.tick()))
+    snap = trace.snap()
+    facts = analyze(0, snap.columns, snap.replay(0), record(phases, boundaries))
+    assert [facts.owners[i] for i in facts.owner] == ["early", "early", "late", "late"]

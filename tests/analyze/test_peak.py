@@ -142,3 +142,16 @@ def test_peaks_of_many_windows_are_those_of_each() -> None:
     first, stop = facts.phases.first, facts.phases.stop
     one_by_one = [remaining.peak([(a, b)]) for a, b in zip(first.tolist(), stop.tolist(), strict=True)]
     assert remaining.peaks(first, stop).tolist() == one_by_one
+
+
+def test_a_recorded_row_tells_no_rules_reason() -> None:
+    (rank,) = peak(sample("fsdp2_before_notfixed"), Ask()).ranks
+    assert {one.why for one in rank.groups if one.evidence == "recorded"} == {""}
+    assert all(one.why for one in rank.groups if one.evidence == "inferred" and one.category != "unknown")
+
+
+def test_what_is_due_at_a_moment_counts_as_taken_out_then() -> None:
+    (rank,) = peak(sample("fsdp2_before_notfixed"), Ask(at="phase:shard:end", without=("dangling",))).ranks
+    assert rank.removed_bytes == 343_967_744
+    (before,) = peak(sample("fsdp2_before_notfixed"), Ask(at="phase:materialize:end", without=("dangling",))).ranks
+    assert before.removed_bytes == 0

@@ -76,7 +76,7 @@ def test_options_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(capsys.readouterr().out)
     assert (document["after"], document["times"]) == (3, 2)
     assert len(document["ranks"][0]["groups"][0]["steps"]) == 3
-    assert main(["ranks", str(SAMPLES / "uneven_ranks"), "-q", "--phase", "shard", "--measure", "reserved"]) == 0
+    assert main(["ranks", str(SAMPLES / "uneven_ranks"), "-q", "--at", "phase:shard", "--measure", "reserved"]) == 0
     assert "both ranks have the same reserved peak in shard, to the byte" in capsys.readouterr().out
     assert main(["dangling", str(SAMPLES / "fsdp2_before_notfixed"), "-q", "--all"]) == 0
     assert "model.layers.7.self_attn.v_proj.weight" in capsys.readouterr().out
@@ -89,7 +89,11 @@ def test_options_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
         (["leaks", str(SAMPLES / "leak"), "--after", "0"], "--after 0: what is left behind"),
         (["leaks", "/does/not/exist", "--times", "1"], "--times 1: what grows"),
         (["leaks", str(SAMPLES / "leak"), "--rank", "5"], "no rank 5 could be read (there is: 0)"),
-        (["ranks", str(SAMPLES / "leak"), "--phase", "nope"], "--phase nope: no rank has it (there is: materialize"),
+        (
+            ["ranks", str(SAMPLES / "leak"), "--at", "phase:nope"],
+            "--at phase:nope: no such phase (there is: materialize",
+        ),
+        (["ranks", str(SAMPLES / "leak"), "--at", "end"], "--at end: ranks compares peaks: use peak, phase:NAME or"),
         (["ranks", str(SAMPLES / "leak"), "--measure", "most"], "invalid choice: 'most'"),
         (["ranks", str(SAMPLES / "leak"), "--rank", "5"], "no rank 5 could be read"),
         (["dangling", str(SAMPLES)], "a folder of"),

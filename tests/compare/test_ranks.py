@@ -127,7 +127,7 @@ def test_a_rank_without_the_phase_has_no_value() -> None:
     assert [one.value_bytes is None for one in report.ranks] == [False, True, False]
     assert (report.spread and report.spread.ranks, of(report, 1).deviation_bytes) == (2, None)
     assert [one.ranks for one in report.phases if one.phase == "train/step"] == [2]
-    with pytest.raises(UsageError, match=r"--phase nope: no rank has it \(there is: train, train/step0"):
+    with pytest.raises(UsageError, match=r"--at phase:nope: no such phase \(there is: train, train/step0"):
         ranks(run_of(job()), phase="nope")
     with pytest.raises(UsageError, match="--measure most: use requested"):
         ranks(run_of(job()), measure="most")
