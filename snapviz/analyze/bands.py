@@ -1,0 +1,126 @@
+"""Memory over a stretch of time, reduced to as many columns as a picture has, with every event counted.
+
+Legend: E events of the stretch, C columns, A allocations, G groups, R rows of pixels, L live allocations.
+
+A column stands for some neighbouring events and shows one of them: the one with the most bytes allocated. So the true
+peak of every stretch is in its picture, however few columns it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from snapviz.analyze.facts import Facts
+from snapviz.replay.model import Replay
+
+__all__ = ["Bands", "Columns", "bands", "columns_of", "extremes", "stacked"]
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """C columns over events ``first`` to ``stop``."""
+
+    first: Int64  # [C] first event of each
+    stop: Int64  # [C] one past its last
+    shown: Int64  # [C] the event it shows, at which most is allocated
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def columns_of(replay: Replay, first: int, stop: int, most: int) -> Columns:
+    """At most ``most`` columns of as many events each, one more or less; none for an empty stretch."""
+    count = max(0, min(most, stop - first))
+    edges = first + np.arange(count + 1, dtype=np.int64) * (stop - first) // max(count, 1)
+    if count == 0:
+        nothing = np.zeros(0, np.int64)
+        return Columns(nothing, nothing, nothing)
+    return Columns(edges[:-1], edges[1:], _highest(replay.allocated_bytes, edges))
+
+
+def _highest(curve: Int64, edges: Int64) -> Int64:
+    """[C] the first event of the highest value between each two edges."""
+    part = curve[edges[0] : edges[-1]]
+    top = np.maximum.reduceat(part, edges[:-1] - edges[0])
+    is_top = np.flatnonzero(part == np.repeat(top, np.diff(edges))) + edges[0]
+    found: Int64 = is_top[np.searchsorted(is_top, edges[:-1])]
+    return found
+
+
+def extremes(curve: Int64, columns: Columns) -> Int64:
+    """Events [at most 2 C] at which a curve is lowest and highest in each column, in order: what a line needs."""
+    if len(columns) == 0:
+        return np.zeros(0, np.int64)
+    edges = np.append(columns.first, columns.stop[-1])
+    return np.unique(np.concatenate([_highest(curve, edges), _highest(-curve, edges)]))
+
+
+# ------------------------------------------------------------------ by group
+
+
+def stacked(facts: Facts, columns: Columns, group: Int64, groups: int) -> Int64:
+    """[G, C] allocated bytes of each group at the event that each column shows; ``group`` [A] is from 0 to G.
+
+    A column's sum over the groups is what is allocated then, to the byte.
+    """
+    table = facts.replay.allocations
+    out = np.zeros((groups, len(columns) + 1), np.int64)
+    # the first column that shows an event at or after a birth, and at or after a free
+    born = np.searchsorted(columns.shown, table.alloc_event, side="left")
+    gone = np.searchsorted(columns.shown, table.free_requested_event, side="left")
+    seen = gone > born
+    np.add.at(out, (group[seen], born[seen]), table.block_bytes[seen])
+    np.subtract.at(out, (group[seen], gone[seen]), table.block_bytes[seen])
+    return np.cumsum(out, axis=1)[:, :-1]
+
+
+# ------------------------------------------------------------------ every allocation as a band
+
+
+@dataclass(frozen=True)
+class Bands:
+    """A picture of R × C cells: which allocation lies at each height at each time, the oldest at the bottom."""
+
+    allocation: Int32  # [R, C] index into the allocation table, -1 above all of them; row 0 is the bottom
+    row_bytes: int  # of one row; the last may show less
+    columns: Columns
+
+
+def bands(facts: Facts, columns: Columns, rows: int, low_bytes: int = 0, high_bytes: int | None = None) -> Bands:
+    """The bands between two heights in ``rows`` rows of equal bytes.
+
+    A cell shows the allocation at its middle; an allocation smaller than a row may fall between two, and is in the
+    heights of those above it all the same.
+    """
+    curve = facts.replay.allocated_bytes[columns.shown] if len(columns) else np.zeros(1, np.int64)
+    high = int(curve.max()) if high_bytes is None else high_bytes
+    row_bytes = max(1, -(-(high - low_bytes) // max(rows, 1)))
+    middle = low_bytes + np.arange(rows, dtype=np.int64) * row_bytes + row_bytes // 2
+    out = np.full((rows, len(columns)), -1, np.int32)
+    for column, live in enumerate(_live(facts, columns)):
+        top = np.cumsum(facts.replay.allocations.block_bytes[live])
+        place = np.searchsorted(top, middle, side="right")
+        inside = place < len(live)
+        out[inside, column] = live[place[inside]]
+    return Bands(out, row_bytes, columns)
+
+
+def _live(facts: Facts, columns: Columns) -> Iterator[Int64]:
+    """[L] what is live at the event of each column, in order of age."""
+    table = facts.replay.allocations
+    born, gone = table.alloc_event, table.free_requested_event
+    live, upto = np.zeros(0, np.int64), 0
+    # the table is in order of birth: each column adds those born since the last
+    stops = np.searchsorted(born, columns.shown, side="right")
+    for event, stop in zip(columns.shown.tolist(), stops.tolist(), strict=True):
+        new = np.arange(upto, stop, dtype=np.int64)
+        live = np.concatenate([live[gone[live] > event], new[gone[new] > event]])
+        upto = stop
+        yield live
