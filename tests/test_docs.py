@@ -82,7 +82,9 @@ def test_the_page_of_pytest_shows_what_its_example_prints(tmp_path: Path) -> Non
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_runs.py").write_text(runs, encoding="utf-8")
     (tmp_path / "sample_snapshots").symlink_to(ROOT / "sample_snapshots")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "snapviz.pytest_plugin", "tests"]
+    # dash brings a plugin of its own, which warns while it loads
+    left_out = ["-p", "no:dash", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *left_out, "-p", "snapviz.pytest_plugin", "tests"]
     environment = os.environ | {"COLUMNS": "100", "PYTHONPATH": str(ROOT)}
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     between = re.compile(r"=+ FAILURES =+\n.*?(?==+ short test summary)", re.DOTALL)
