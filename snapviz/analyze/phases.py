@@ -126,7 +126,8 @@ def _from_annotations(facts: Facts) -> Facts:
         notes.append(f"{unpaired:,} annotations have no partner; phases that never ended last until the recording does")
     if dropped := left_out(scopes):
         kinds = "1 kind" if len(dropped) == 1 else f"{len(dropped)} kinds"
-        notes.append(f"{kinds} of short library scopes are not shown as phases")
+        are = "is" if len(dropped) == 1 else "are"
+        notes.append(f"{kinds} of short library scopes {are} not shown as phases")
     if deeper:
         notes.append(f"{_scopes(deeper)} more than {DEEPEST} deep, or of too long a name: not shown as phases")
     if further:

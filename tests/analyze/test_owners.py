@@ -186,3 +186,18 @@ def test_a_scope_that_never_ended_lends_its_name_to_nothing() -> None:
         ("layers.0", "communication", "annotated"),
         ("", "communication", "inferred"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        (f"{TORCH}/distributed/tensor/placement_types.py", "DTensor cuts the tensor"),
+        ("/v/lib/python3.11/site-packages/thunder/distributed/utils.py", "thunder cuts the parameter"),
+    ],
+)
+def test_a_shard_says_who_cut_it(file: str, why: str) -> None:
+    trace = Trace()
+    trace.alloc(20, frame("_shard_tensor", file))
+    facts = facts_of(trace)
+    assert told(facts) == [("", "shard", "inferred")]
+    assert facts.rules[int(facts.rule[0])].why == why
