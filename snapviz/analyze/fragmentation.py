@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from snapviz.analyze.describe import broken_ranks, fake_group_of, summary_of
+from snapviz.analyze.each import each_rank
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.fragmentationoom import out_of_memory
 from snapviz.analyze.fragmentationparts import (
@@ -69,10 +70,8 @@ def fragmentation(
     """
     wanted = [parse_wanted(text) for text in dict.fromkeys(at)]
     found, names = [], dict[str, None]()
-    for one in run.ranks if rank is None else (run.rank(rank),):
-        if progress is not None:
-            progress(f"analysing rank {one.rank}")
-        known = _known(one.facts(progress))
+    for one, facts in each_rank(run.ranks if rank is None else (run.rank(rank),), progress):
+        known = _known(facts)
         names |= dict.fromkeys(known.stretches.folded)
         found.append(_rank(one, known, wanted))
     for one_wanted in wanted:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from snapviz.analyze.facts import CATEGORIES, EVIDENCE, RECORDED, Facts
 from snapviz.analyze.fragmentationparts import Pieces, holders_of, pool_name
 from snapviz.analyze.groups import group_keys, sums
-from snapviz.analyze.phases import fold
+from snapviz.analyze.phases import folded_births
 from snapviz.replay.segments import PENDING
 from snapviz.schema import PendingFree, Pin, Pinner
 from snapviz.snapshot.columns import ABSENT
@@ -115,9 +115,7 @@ class _Kinds:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        names = [fold(birth) for birth in facts.births]
-        first = {name: i for i, name in reversed(list(enumerate(names)))}
-        self._births, self._birth = names, np.array([first[name] for name in names], np.int64)
+        self._births, self._birth = folded_births(facts)
 
     def of(self, allocation: Int64, pending: npt.NDArray[np.bool_]) -> tuple[Int64, int]:
         """[n] the kind of each allocation, and how many kinds there are. What is held back is of another kind."""

@@ -20,9 +20,10 @@ from snapviz.analyze.describe import (
     without_dangling,
 )
 from snapviz.analyze.device import DeviceCounts, folded_device, outside_by_phase
+from snapviz.analyze.each import each_rank
 from snapviz.analyze.facts import CATEGORIES, EVIDENCE, Facts
 from snapviz.analyze.groups import group_keys, sums
-from snapviz.analyze.phases import end_of_run, fold, folded_phases, phase_of
+from snapviz.analyze.phases import end_of_run, folded_births, folded_phases, phase_of
 from snapviz.analyze.run import Rank, Run
 from snapviz.replay.model import MEASURES
 from snapviz.schema import INFO_VERSION, FindingReport, InfoReport, LiveRow, OutsideInfo, PhaseInfo, RankInfo
@@ -33,11 +34,7 @@ __all__ = ["info", "live_rows"]
 def info(run: Run, rank: int | None = None, progress: Callable[[str], None] | None = None) -> InfoReport:
     """The report of a run. Raises ``RunError`` for a ``rank`` that could not be read."""
     ranks = run.ranks if rank is None else (run.rank(rank),)
-    found = []
-    for one in ranks:
-        if progress is not None:
-            progress(f"analysing rank {one.rank}")
-        found.append(_rank_info(one, progress))
+    found = [_rank_info(one, facts) for one, facts in each_rank(ranks, progress)]
     return InfoReport(
         schema_version=INFO_VERSION,
         run=summary_of(run),
@@ -54,8 +51,7 @@ def _kind(run: Run) -> Literal["run directory", "folder of snapshots", "snapshot
     return "snapshot file" if all(rank.source == run.path for rank in run.ranks) else "folder of snapshots"
 
 
-def _rank_info(rank: Rank, progress: Callable[[str], None] | None) -> RankInfo:
-    facts = rank.facts(progress)
+def _rank_info(rank: Rank, facts: Facts) -> RankInfo:
     replay = facts.replay
     peaks = [replay.peak(measure, 0, len(replay)) for measure in MEASURES]
     peak_event = peaks[MEASURES.index("allocated")][1]
@@ -148,9 +144,8 @@ def live_rows(facts: Facts, event: int) -> tuple[LiveRow, ...]:
     """
     table = facts.replay.allocations
     live = np.flatnonzero(table.allocated_after(event))
-    folded = [fold(birth) for birth in facts.births]
-    first_of = {name: i for i, name in reversed(list(enumerate(folded)))}
-    birth = np.array([first_of[name] for name in folded], np.int64)[facts.birth[live]]
+    folded, first_of = folded_births(facts)
+    birth = first_of[facts.birth[live]]
     dangling = facts.dangling_since[live] <= event
     # ABSENT is -1, and keys count from 0
     group, count = group_keys(

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.describe import broken_ranks, fake_group_of, measures, summary_of
+from snapviz.analyze.each import each_rank
 from snapviz.analyze.facts import ANNOTATED, CATEGORIES, EVIDENCE, MEASURES, RECORDED, Facts
 from snapviz.analyze.groups import group_keys, sums
 from snapviz.analyze.moduleview import module_rows
 from snapviz.analyze.moments import At, moment, parse_at
-from snapviz.analyze.phases import fold
+from snapviz.analyze.phases import folded_births
 from snapviz.analyze.run import Rank, Run
 from snapviz.analyze.select import Remaining, Selector, parse_selector
 from snapviz.analyze.stretches import Stretches
@@ -58,10 +59,7 @@ def peak(
         raise UsageError(f"--by {ask.by}: use one of {', '.join(GROUPINGS)}")
     point, selectors = parse_at(ask.at), [parse_selector(text) for text in ask.without]
     found, missing, names = [], [], dict[str, None]()
-    for one in run.ranks if rank is None else (run.rank(rank),):
-        if progress is not None:
-            progress(f"analysing rank {one.rank}")
-        facts = one.facts(progress)
+    for one, facts in each_rank(run.ranks if rank is None else (run.rank(rank),), progress):
         stretches = Stretches(facts)
         names |= dict.fromkeys(stretches.folded)
         report = _rank_peak(one, stretches, ask, point, selectors)
@@ -179,9 +177,8 @@ def _keys(
         return (lambda i: facts.owners[int(facts.owner[live[i]])]), [facts.owner[live], facts.category[live]]
     if by == "module":
         return (lambda i: facts.modules[int(facts.module[live[i]])]), [facts.module[live]]
-    names = [fold(birth) for birth in facts.births]
-    first = {name: i for i, name in reversed(list(enumerate(names)))}
-    birth = np.array([first[name] for name in names], np.int64)[facts.birth[live]]
+    names, first = folded_births(facts)
+    birth = first[facts.birth[live]]
     if by == "phase":
         return (lambda i: names[int(facts.birth[live[i]])]), [birth]
     if by == "stack":

@@ -22,7 +22,16 @@ from snapviz.analyze.windows import highest, painted
 from snapviz.replay.model import Measures, Replay
 from snapviz.schema import is_training
 
-__all__ = ["WHOLE_RUN", "end_of_run", "find_births", "find_phases", "fold", "folded_phases", "phase_of"]
+__all__ = [
+    "WHOLE_RUN",
+    "end_of_run",
+    "find_births",
+    "find_phases",
+    "fold",
+    "folded_births",
+    "folded_phases",
+    "phase_of",
+]
 
 Int64 = npt.NDArray[np.int64]
 
@@ -61,6 +70,13 @@ def folded_phases(phases: Phases) -> dict[str, Int64]:
     for index, name in enumerate(phases.names):
         groups.setdefault(fold(name), []).append(index)
     return {name: np.array(indices, np.int64) for name, indices in groups.items()}
+
+
+def folded_births(facts: Facts) -> tuple[list[str], Int64]:
+    """The folded name of each birth, and for each the first birth of that name: what to group by."""
+    names = [fold(birth) for birth in facts.births]
+    first = {name: i for i, name in reversed(list(enumerate(names)))}
+    return names, np.array([first[name] for name in names], np.int64)
 
 
 def phase_of(phases: Phases, event: int) -> str | None:

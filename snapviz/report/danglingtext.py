@@ -7,7 +7,7 @@ from itertools import chain
 
 from snapviz.compare.holders import short_path
 from snapviz.report.difftext import suspect_lines
-from snapviz.report.heading import UNREAD, broken_lines, note_lines, run_lines
+from snapviz.report.heading import UNREAD, broken_lines, note_lines, run_lines, told_once
 from snapviz.report.keepers import kept_lines
 from snapviz.report.layout import Column, Line, Span, clean, cut_left, line, pad, render_table, width_of, wrapped
 from snapviz.report.words import change, fold_names, frames_in_words, plural
@@ -16,8 +16,6 @@ from snapviz.units import format_bytes, format_exact
 
 __all__ = ["dangling_lines"]
 
-_RANKS = 4
-"""Different ranks told in full; --rank tells of any other."""
 _PHASES = 60
 _NARROWEST = 24
 """Columns a path keeps."""
@@ -34,16 +32,8 @@ def dangling_lines(report: DanglingReport, width: int = 100, top: int | None = 1
     lines += wrapped(clean(f"{_verdict(report)}{UNREAD if report.broken and report.ranks else ''}"), width)
     lines += broken_lines(report.broken, width)
     lines += note_lines(report.notes, width)
-    told: dict[object, int] = {}
-    for rank in report.ranks:
-        alike = told.setdefault(_likeness(rank), rank.rank)
-        if alike != rank.rank:
-            lines += [line(), line(Span(f"rank {rank.rank}", "strong"), f": the same as rank {alike}, to the byte")]
-        elif len(told) <= _RANKS:
-            lines += _rank(rank, width, top, len(report.ranks) > 1)
-        else:
-            lines += [line(), line(Span(f"rank {rank.rank}", "strong"), f": see --rank {rank.rank}")]
-    return lines
+    several = len(report.ranks) > 1
+    return lines + told_once(report.ranks, _likeness, lambda rank: _rank(rank, width, top, several))
 
 
 def _likeness(rank: RankDangling) -> object:

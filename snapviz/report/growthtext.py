@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from snapviz.report.heading import UNREAD, broken_lines, note_lines, run_lines
+from snapviz.report.heading import UNREAD, broken_lines, note_lines, run_lines, told_once
 from snapviz.report.layout import Column, Line, Span, clean, cut, line, pad, render_table, width_of, wrapped
 from snapviz.report.words import change, fold_names, frames_in_words, plural, signed
 from snapviz.schema import GrowingGroup, LeaksReport, RankLeaks, StepGrowth
@@ -12,8 +12,6 @@ from snapviz.units import format_bytes, format_exact
 
 __all__ = ["leaks_lines"]
 
-_RANKS = 4
-"""Different ranks told in full; --rank tells of any other."""
 _FIRST_STEPS, _LAST_STEPS = 4, 8
 """Rows of the table of steps where there are more than both and one: JSON has all."""
 _INDENT = 14
@@ -36,16 +34,7 @@ def leaks_lines(report: LeaksReport, width: int = 100, top: int = 10) -> list[Li
     lines += note_lines(report.notes, width)
     if several:
         lines += _rank_table(report.ranks, width)
-    told: dict[object, int] = {}
-    for rank in report.ranks:
-        alike = told.setdefault(_likeness(rank) if several else 0, rank.rank)
-        if alike != rank.rank:
-            lines += [line(), line(Span(f"rank {rank.rank}", "strong"), f": the same as rank {alike}, to the byte")]
-        elif len(told) <= _RANKS:
-            lines += _rank(rank, report, width, top, several)
-        else:
-            lines += [line(), line(Span(f"rank {rank.rank}", "strong"), f": see --rank {rank.rank}")]
-    return lines
+    return lines + told_once(report.ranks, _likeness, lambda rank: _rank(rank, report, width, top, several))
 
 
 def _likeness(rank: RankLeaks) -> object:

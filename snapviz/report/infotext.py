@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import chain
 
 from snapviz.report.difftext import suspect_lines
+from snapviz.report.heading import broken_lines, note_lines, told_once
 from snapviz.report.keepers import kept_lines
 from snapviz.report.layout import Column, Line, Span, clean, cut_left, line, pad, render_table, width_of, wrapped
 from snapviz.report.words import (
-    broken_in_words,
     change,
     fold_names,
     frames_in_words,
@@ -23,8 +23,6 @@ from snapviz.units import format_bytes, format_exact, format_us
 
 __all__ = ["info_lines"]
 
-_RANKS = 4
-"""Different ranks told in full; --rank tells of any other."""
 _WIDE = 110
 _PHASES = 60
 """Rows of a table of phases; JSON has all."""
@@ -36,23 +34,12 @@ def info_lines(report: InfoReport, width: int = 100, top: int = 10) -> list[Line
     """The report in lines of at most ``width`` columns (at least 60), ``top`` rows of what is live."""
     width = max(60, width)
     lines = _header(report, width)
-    for broken in report.broken:
-        which = f"{broken_in_words(broken)} could not be read: " if broken.source else ""
-        lines += wrapped(clean(f"{which}{broken.message}"), width, "! ", "  ", "warning")
-    for note in report.notes:
-        lines += wrapped(clean(note), width, "~ ", "  ")
+    lines += broken_lines(report.broken, width)
+    lines += note_lines(report.notes, width)
     if len(report.ranks) > 1:
         lines += _rank_table(report, width)
-    told: dict[object, int] = {}
-    for rank in report.ranks:
-        alike = told.setdefault(_likeness(rank), rank.rank)
-        if alike != rank.rank:
-            lines += [line(), line(Span(f"rank {rank.rank}", "strong"), f": the same as rank {alike}, to the byte")]
-        elif len(told) <= _RANKS:
-            lines += _rank(rank, width, top, len(report.ranks) > 1)
-        else:
-            lines += [line(), line(Span(f"rank {rank.rank}", "strong"), f": see --rank {rank.rank}")]
-    return lines
+    several = len(report.ranks) > 1
+    return lines + told_once(report.ranks, _likeness, lambda rank: _rank(rank, width, top, several))
 
 
 def _likeness(rank: RankInfo) -> object:
