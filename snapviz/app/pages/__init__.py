@@ -1,0 +1,1 @@
+"""One module a page: ``PATH``, ``NAME``, ``TITLE``, ``layout(state, results)``, ``register(app, results)``."""

@@ -1,0 +1,1 @@
+"""Figures as plain dicts of plotly's schema: pure functions of finished numbers, without plotly itself."""
