@@ -33,7 +33,7 @@ class Place:
         self._fs: Any = None
         if remote:
             # only here: fsspec takes longer to import than a small diff takes to make
-            with self._errors(self.label):
+            with self.errors():
                 from fsspec.core import url_to_fs
 
                 self._fs, self._inner = url_to_fs(self.path)
@@ -47,12 +47,12 @@ class Place:
 
     def is_folder(self) -> bool:
         """Whether it holds files. Raises ``RunError`` where that cannot be asked."""
-        with self._errors(self.label):
+        with self.errors():
             return bool(self._fs.isdir(self._inner)) if self._fs else Path(self.path).is_dir()
 
     def names(self) -> list[str]:
         """File names in it, sorted. Raises ``RunError``."""
-        with self._errors(self.label):
+        with self.errors():
             if self._fs:
                 return sorted(PurePosixPath(name).name for name in self._fs.ls(self._inner, detail=False))
             return sorted(path.name for path in Path(self.path).iterdir())
@@ -67,7 +67,7 @@ class Place:
         Raises ``RunError``, also for what is no regular file.
         """
         label = f"{self.label.rstrip('/')}/{name}" if self._fs else self.join(name)
-        with self._errors(label):
+        with self.errors(label):
             content = self._read_remote(name) if self._fs else _read_local(self.join(name))
             if name.endswith(".zst"):
                 content = _unpacked(content, label)
@@ -82,9 +82,15 @@ class Place:
         with self._fs.open(path, "rb") as file:
             return bytes(file.read(LARGEST_DOCUMENT + 1))
 
+    def filesystem(self) -> tuple[Any, str]:
+        """fsspec's filesystem of a remote path, and the path as that knows it."""
+        assert self._fs is not None
+        return self._fs, self._inner
+
     @contextmanager
-    def _errors(self, label: str) -> Iterator[None]:
-        """Whatever a driver raises is told as ours: any of them may raise anything."""
+    def errors(self, label: str = "") -> Iterator[None]:
+        """Whatever a driver raises is told as ours, ``RunError``: any of them may raise anything."""
+        label = label or self.label
         try:
             yield
         except (RunError, MemoryError):

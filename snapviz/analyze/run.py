@@ -19,20 +19,21 @@ from snapviz.analyze.facts import Facts
 from snapviz.analyze.passes import analyze
 from snapviz.analyze.place import Place, label_of
 from snapviz.analyze.rules import Rule, read_rules
+from snapviz.analyze.runfiles import RANK_FILE, RANK_IN_NAME, RECORD_FILE, SNAPSHOT_FILE, TRAILING_NUMBER
 from snapviz.analyze.together import apart
 from snapviz.errors import InputError, RunError, UsageError
 from snapviz.replay.snapshot import Snapshot
 from snapviz.schema import MANIFEST, RankRecord, RunManifest, read_manifest, read_rank_record
 from snapviz.snapshot.columns import HOST_DEVICE, Columns
 
-__all__ = ["AnyPath", "Loader", "Rank", "RankFailure", "Run", "load_run"]
-
-_RANK_FILE = re.compile(r"rank(\d+)\.(?:pickle|pkl)(?:\.(?:gz|xz|zst))?")
-_RECORD_FILE = re.compile(r"rank\d+\.json(?:\.zst)?")
-# a name may hold anything, a line end too: a rank must not be left out for it
-_SNAPSHOT_FILE = re.compile(r".*\.(?:pickle|pkl|p)(?:\.(?:gz|xz|zst))?", re.DOTALL)
-_RANK_IN_NAME = re.compile(r"(?:.*[^A-Za-z])?rank[-_ ]?(\d+)(?!\d).*", re.IGNORECASE | re.DOTALL)
-_TRAILING_NUMBER = re.compile(r".*?(\d+)(?:\.(?:pickle|pkl|p))(?:\.(?:gz|xz|zst))?", re.DOTALL)
+__all__ = [
+    "AnyPath",
+    "Loader",
+    "Rank",
+    "RankFailure",
+    "Run",
+    "load_run",
+]
 
 _MISSING_NAMED = 16
 """Missing ranks that are named one by one; the others are counted."""
@@ -82,6 +83,16 @@ class Rank:
                 raise RunError(f"{self.source}: rank {self.rank} needs more memory than there is") from None
             self._facts = facts.noting(*self.notes)
         return self._facts
+
+    @property
+    def known(self) -> Facts | None:
+        """The facts, where they have been worked out."""
+        return self._facts
+
+    def forget(self) -> None:
+        """Lets go of facts and replay: the next call works them out again, from the cache where there is one."""
+        self._facts = None
+        self.snapshot.forget(self.device)
 
 
 @dataclass
@@ -149,7 +160,7 @@ def _run_at(place: Place, load: Loader) -> Run:
     if not place.is_folder():
         return _run_of_file(place, load)
     names = place.names()
-    if MANIFEST in names or any(map(_RECORD_FILE.fullmatch, names)):
+    if MANIFEST in names or any(map(RECORD_FILE.fullmatch, names)):
         return _run_of_directory(place, names, load)
     return _run_of_folder(place, names, load)
 
@@ -193,7 +204,7 @@ def _stem(name: str) -> str:
 def _run_of_file(place: Place, load: Loader) -> Run:
     snapshot = load(place.path)
     devices = _devices(snapshot.columns)
-    named = _RANK_IN_NAME.fullmatch(place.name)
+    named = RANK_IN_NAME.fullmatch(place.name)
     # a number at the end of a lone file's name may count anything; one of several devices is another's
     numbers = (int(named[1]),) if named and len(devices) == 1 else devices
     ranks = tuple(Rank(n, device, _shown(place.label), snapshot) for n, device in zip(numbers, devices, strict=True))
@@ -252,7 +263,7 @@ def _run_of_directory(place: Place, names: list[str], load: Loader) -> Run:
     manifest = read_manifest(place.read(MANIFEST), place.join(MANIFEST)) if known else None
     files: dict[int, list[str]] = {}
     for name in names:
-        if match := _RANK_FILE.fullmatch(name):
+        if match := RANK_FILE.fullmatch(name):
             files.setdefault(int(match[1]), []).append(name)
     ranks, failures = [], []
     for number, candidates in sorted(files.items()):
@@ -295,7 +306,7 @@ def _recorded_rank(
 ) -> Rank:
     if len(candidates) > 1:
         raise RunError(f"several files claim to be rank {number}: {', '.join(candidates)}")
-    beside = _RANK_FILE.fullmatch(candidates[0])
+    beside = RANK_FILE.fullmatch(candidates[0])
     assert beside is not None
     records = [name for end in ("json", "json.zst") if (name := f"rank{beside[1]}.{end}") in names]
     if len(records) > 1:
@@ -337,7 +348,7 @@ _RUNS_NAMED = 8
 
 
 def _run_of_folder(place: Place, names: list[str], load: Loader) -> Run:
-    files = [name for name in names if _SNAPSHOT_FILE.fullmatch(name)]
+    files = [name for name in names if SNAPSHOT_FILE.fullmatch(name)]
     if not files:
         raise RunError(_no_run(place, names))
     numbers, how = _numbers(files)
@@ -359,8 +370,8 @@ def _run_of_folder(place: Place, names: list[str], load: Loader) -> Run:
 def _numbers(files: list[str]) -> tuple[dict[str, int], str]:
     """Rank numbers by file, where one rule gives each file its own; and what that rule was."""
     for pattern, words in (
-        (_RANK_IN_NAME, "ranks are taken from the file names (rank…)"),
-        (_TRAILING_NUMBER, "ranks are taken from the numbers at the end of the file names"),
+        (RANK_IN_NAME, "ranks are taken from the file names (rank…)"),
+        (TRAILING_NUMBER, "ranks are taken from the numbers at the end of the file names"),
     ):
         matches = {name: match for name in files if (match := pattern.fullmatch(name))}
         numbers = {name: int(match[1]) for name, match in matches.items()}

@@ -101,7 +101,7 @@ class State:
 
     def with_(self, **changes: Any) -> State:
         """The same with some fields changed; none gives a field its default."""
-        given = {key: _DEFAULTS[key] if value is None else value for key, value in changes.items()}
+        given: dict[str, Any] = {key: _DEFAULTS[key] if value is None else value for key, value in changes.items()}
         return replace(self, **given)
 
     def query(self) -> str:

@@ -69,6 +69,10 @@ class Snapshot:
             self._replays[chosen] = self._kept(chosen) or self._made(chosen, progress)
         return self._replays[chosen]
 
+    def forget(self, device: int) -> None:
+        """Lets go of the replay of a device."""
+        self._replays.pop(device, None)
+
     def _kept(self, device: int) -> Replay | None:
         found = self._loaded.kept(f"replay {device}", replay_version()) if self._loaded else None
         return unpacked(*found, self.columns, device) if found else None

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from snapviz.app.state import PAGES, State
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
