@@ -63,6 +63,7 @@ class Results:
         import diskcache
 
         self.runs = runs
+        self._directory = directory
         # JSONDisk: what lies there is parsed as JSON and never unpickled
         self._disk = diskcache.Cache(str(directory), disk=diskcache.JSONDisk, size_limit=_DISK_BYTES)
         self._facts_bytes = facts_bytes
@@ -71,6 +72,10 @@ class Results:
         self._loaded: OrderedDict[tuple[str, str], Run] = OrderedDict()
         self._costs: OrderedDict[tuple[tuple[str, str], int], int] = OrderedDict()
         self._reports: OrderedDict[str, DiffReport] = OrderedDict()
+
+    def fresh(self) -> Results:
+        """The same runs and the same place on disk, with nothing in memory and no lock held: for a forked process."""
+        return Results(self.runs.fresh(), self._directory, self._facts_bytes)
 
     # ------------------------------------------------------------------ runs and facts
 

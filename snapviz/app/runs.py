@@ -72,6 +72,7 @@ class Registry:
 
     def __init__(self, root: str, clock: Callable[[], float] = time.monotonic) -> None:
         """Raises ``RunError`` where the root cannot be listed."""
+        self._root = root
         self._tree = tree_at(root)
         self.label = self._tree.label
         self._clock = clock
@@ -84,6 +85,12 @@ class Registry:
         self.all()
         if self.problem:
             raise RunError(self.problem)
+
+    def fresh(self) -> Registry:
+        """The same, scanned anew, with no lock held: for a forked process."""
+        found = Registry(self._root, self._clock)
+        found._others = list(self._others)
+        return found
 
     def all(self, again: bool = False) -> list[RunEntry]:
         """Every run, by id. ``again``: look now, however short ago it was."""

@@ -28,6 +28,7 @@ from snapviz.cli import (
     peak,
     ranks,
     record,
+    serve,
 )
 from snapviz.errors import SnapvizError
 
@@ -39,7 +40,7 @@ __all__ = ["build_parser", "main"]
 # Only argparse and the standard library up to here: --help has to be there at once. A command imports
 # what it needs when it runs.
 
-COMMANDS = (info, peak, fragmentation, leaks, ranks, dangling, diff, check, export, record, benchmark_plot)
+COMMANDS = (info, peak, fragmentation, leaks, ranks, dangling, diff, check, export, record, benchmark_plot, serve)
 
 TRACEBACK = "SNAPVIZ_TRACEBACK"
 """Environment variable that shows the traceback of an internal error."""

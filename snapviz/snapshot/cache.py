@@ -39,7 +39,7 @@ import numpy.typing as npt
 
 from snapviz.snapshot.identity import Identity
 
-__all__ = ["CACHE_LIMIT_BYTES", "Arrays", "Cache"]
+__all__ = ["CACHE_LIMIT_BYTES", "Arrays", "Cache", "cache_root"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -69,7 +69,7 @@ class Cache:
         """``root``: else SNAPVIZ_CACHE_DIR, else the user's cache folder. Least recently used entries go first."""
         self.note = ""
         self.limit_bytes = limit_bytes
-        self.root = _root(root) if enabled else None
+        self.root = cache_root(root) if enabled else None
         if self.root is None:
             self.note = "no folder for a cache is known (SNAPVIZ_CACHE_DIR names one)" if enabled else "it is off"
 
@@ -171,7 +171,8 @@ class _UnusableError(Exception):
     """Why a file is not the entry it should be."""
 
 
-def _root(root: str | os.PathLike[str] | None) -> Path | None:
+def cache_root(root: str | os.PathLike[str] | None = None) -> Path | None:
+    """The folder of the cache: ``root``, else SNAPVIZ_CACHE_DIR, else the user's; none where no place is known."""
     named = root if root is not None else os.environ.get("SNAPVIZ_CACHE_DIR")
     import platformdirs
 

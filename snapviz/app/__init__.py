@@ -1,0 +1,80 @@
+"""The dashboard: two runs side by side in a browser. The only place that imports dash."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dash import Dash, DiskcacheManager, set_props
+
+from snapviz.app import pages, routing, server, shell
+from snapviz.app.controls import notice
+from snapviz.app.results import Results
+from snapviz.app.runs import Registry
+from snapviz.errors import SnapvizError
+
+__all__ = ["create_app", "results_directory"]
+
+
+def create_app(
+    root: str | os.PathLike[str] = "sample_snapshots",
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
+    allowed_hosts: Sequence[str] | None = server.LOOPBACK,
+    prefix: str = "/",
+) -> Dash:
+    """The dashboard over the runs below ``root``, a directory or an fsspec URL. ``app.server`` is its WSGI application.
+
+    ``cache_dir`` keeps results; workers that share it share them. ``allowed_hosts`` are the host names by which it
+    answers (none: any). ``prefix`` is the path it is served under. Raises ``RunError`` where the root is no directory.
+    """
+    import diskcache
+
+    kept = Path(cache_dir) if cache_dir is not None else results_directory()
+    kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+    results = Results(Registry(os.fspath(root)), kept / "results")
+    app = Dash(
+        __name__,
+        title="snapviz",
+        update_title="",
+        assets_folder=str(Path(__file__).parent / "assets"),
+        requests_pathname_prefix=prefix,
+        routes_pathname_prefix=prefix,
+        serve_locally=True,
+        suppress_callback_exceptions=True,
+        background_callback_manager=DiskcacheManager(diskcache.Cache(str(kept / "jobs"))),
+        on_error=lambda error: _show(error, results),
+        add_log_handler=False,
+        enable_mcp=False,
+    )
+    found = pages.every()
+    app.layout = lambda: shell.frame(found, results, prefix)
+    routing.register(app, results, found)
+    for page in found:
+        page.register(app, results)
+    server.protect(app, allowed_hosts)
+    return app
+
+
+def results_directory() -> Path:
+    """Where results are kept: below the cache of decoded snapshots."""
+    from snapviz.snapshot.cache import cache_root
+
+    found = cache_root()
+    return (found or Path(tempfile.gettempdir()) / f"snapviz-{os.getuid()}") / "app"
+
+
+def _show(error: Exception, results: Results) -> None:
+    """What a callback raised, in words; what nobody foresaw goes to the server's log under a number."""
+    if isinstance(error, SnapvizError):
+        said: Any = notice(results.runs.public(str(error)), grave=True, title="This cannot be shown.")
+    else:
+        number = uuid.uuid4().hex[:8]
+        logging.getLogger("snapviz").error("internal error %s", number, exc_info=error)
+        said = notice(f"An error inside snapviz, number {number} in the server's log. Please report it.", grave=True)
+    set_props("problem", {"children": said})

@@ -1,0 +1,185 @@
+"""From the URL to a page: its layout, what has to be read first, and the state that its callbacks begin with."""
+
+from __future__ import annotations
+
+import time
+from types import ModuleType
+from typing import Any
+
+from dash import ALL, ClientsideFunction, Dash, Input, Output, State, no_update
+
+from snapviz.app import shell
+from snapviz.app.controls import notice
+from snapviz.app.results import Results
+from snapviz.app.state import State as PageState
+from snapviz.errors import SnapvizError
+
+__all__ = ["register"]
+
+_STAGES = 40
+"""Messages after which a progress bar is nearly full: how many there will be is not known before."""
+
+
+def register(app: Dash, results: Results, pages: list[ModuleType]) -> None:
+    """The callbacks of the shell."""
+    _route(app, results, pages)
+    _work(app, results)
+    _keep_in_step(app)
+
+
+def _route(app: Dash, results: Results, pages: list[ModuleType]) -> None:
+    by_name = {page.NAME: page for page in pages}
+
+    @app.callback(
+        Output("page", "children"),
+        Output("shown", "data"),
+        Output("state", "data"),
+        Output("job", "data"),
+        Output("status", "children"),
+        Output("problem", "children"),
+        Output("nav", "children"),
+        Output("go", "data"),
+        Output({"type": "ctl", "key": "base"}, "data"),
+        Output({"type": "ctl", "key": "head"}, "data"),
+        Input("url", "pathname"),
+        Input("url", "search"),
+        Input("done", "data"),
+        State("shown", "data"),
+    )
+    def show(path: str, query: str, done: Any, shown: str | None) -> tuple[Any, ...]:
+        state = PageState.from_url(app.strip_relative_path(path or "/") or "/", query or "")
+        links, runs = shell.nav(pages, state, app.config.requests_pathname_prefix), shell.options(results, state)
+        around = (links, no_update, runs, runs)
+        page = by_name[state.page]
+        if getattr(page, "NEEDS_RUNS", True):
+            if not (state.base or state.head):
+                pair = _pair(results)
+                if pair is not None:
+                    changes = {"base": pair[0], "head": pair[1], "replace": True}
+                    return *(no_update,) * 4, [], [], links, changes, runs, runs
+                return *_NOTHING, shell.empty(results), [], *around
+            try:
+                failed = _failure(done, state)
+                if failed:
+                    return *_NOTHING, notice(failed, grave=True, title="This cannot be shown."), [], *around
+                if not _is_there(done, state, results):
+                    return [], None, None, state.data(), [], [], *around
+            except SnapvizError as error:
+                said = notice(results.runs.public(str(error)), grave=True, title="This cannot be shown.")
+                return *_NOTHING, said, [], *around
+        content = no_update if shown == state.page else page.layout(state, results)
+        return content, state.page, state.data(), None, [], [], *around
+
+
+_NOTHING: tuple[Any, ...] = ([], None, None, None)
+"""No page, nothing shown, no state, no job."""
+
+
+def _is_there(done: dict[str, Any] | None, state: PageState, results: Results) -> bool:
+    """Whether a page can be shown at once; what is quick to read is read here. Raises ``SnapvizError``."""
+    if done is None or done.get("for") != state.data():
+        if not results.is_quick(state):
+            return False
+        results.prepare(state, lambda *_: None)
+    return True
+
+
+def _failure(done: dict[str, Any] | None, state: PageState) -> str:
+    """Why the runs of a state could not be read in the background; "" where they were, or nobody has tried."""
+    return str(done.get("failed") or "") if done and done.get("for") == state.data() else ""
+
+
+_PAIRS = (("main", "pr"), ("base", "head"), ("before", "after"), ("old", "new"))
+
+
+def _pair(results: Results) -> tuple[str, str] | None:
+    """Two runs that lie beside each other and are called as a pair is: what is shown where nobody has chosen."""
+    known = {entry.id for entry in results.runs.all() if not entry.problem}
+    found = [
+        (run_id, f"{folder}{slash}{second}")
+        for run_id in known
+        for folder, slash, name in (run_id.rpartition("/"),)
+        for first, second in _PAIRS
+        if name == first and f"{folder}{slash}{second}" in known
+    ]
+    return min(found, key=lambda pair: (pair[0].count("/"), pair), default=None)
+
+
+def _work(app: Dash, results: Results) -> None:
+    running = [(Output(shell.progress_panel(), "hidden"), False, True)]
+
+    @app.callback(
+        Output("done", "data"),
+        Input("job", "data"),
+        background=True,
+        interval=250,
+        running=running,
+        progress=[Output("progress", "value"), Output("progress-text", "children")],
+        cancel=[Input("cancel", "n_clicks"), Input("url", "search")],
+        prevent_initial_call=True,
+    )
+    def work(set_progress: Any, data: dict[str, Any] | None) -> Any:
+        if not data:
+            return no_update
+        state = PageState.of(data)
+        # in a process of its own, which was forked while other threads may have held its locks
+        fresh = results.fresh()
+        try:
+            fresh.prepare(state, _Meter(set_progress))
+        except SnapvizError as error:
+            return {"for": state.data(), "failed": fresh.runs.public(str(error)), "at": time.time()}
+        except MemoryError:
+            return {"for": state.data(), "failed": "there is not enough memory to compare these", "at": time.time()}
+        return {"for": state.data(), "at": time.time()}
+
+
+class _Meter:
+    """Words and shares of work as a bar that never goes back, and is not full before the end."""
+
+    def __init__(self, show: Any) -> None:
+        self._show = show
+        self._messages = 0
+        self._words = ""
+        self._last = 0.0
+
+    def __call__(self, *told: Any) -> None:
+        if len(told) == 1 and isinstance(told[0], str):
+            self._words, self._messages = told[0].rpartition("/")[2][:200], self._messages + 1
+            within = 0.0
+        else:
+            done, whole = (int(told[0]), int(told[1])) if len(told) > 1 else (0, 0)
+            within = min(1.0, done / whole) if whole else 0.0
+        if time.monotonic() - self._last > 0.1 or within == 0.0:
+            self._last = time.monotonic()
+            share = 1 - 1 / (1 + (self._messages + within) / _STAGES * 4)
+            self._show((str(round(100 * share)), self._words))
+
+
+def _keep_in_step(app: Dash) -> None:
+    """Controls, the URL and what callbacks ask for: in the browser, by ``assets/url.js``."""
+    controls = {"type": "ctl", "key": ALL}
+    app.clientside_callback(
+        ClientsideFunction("snapviz", "controlsToUrl"),
+        Output("synced", "data"),
+        Input(controls, "value"),
+        State(controls, "id"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("snapviz", "urlToControls"),
+        Output(controls, "value"),
+        Input("url", "search"),
+        State(controls, "value"),
+        State(controls, "id"),
+    )
+    app.clientside_callback(
+        ClientsideFunction("snapviz", "goTo"),
+        Output("synced", "data", allow_duplicate=True),
+        Input("go", "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("snapviz", "title"),
+        Output("footer", "title"),
+        Input("state", "data"),
+    )

@@ -1,0 +1,56 @@
+"""Show runs side by side in a browser: the dashboard.
+
+DIR is a directory of runs, or an fsspec URL of one (s3://bucket/runs); it is looked through again while it is
+served. Nothing is sent anywhere: the pages ask this server alone, and it listens on this machine only unless
+--host says otherwise. Whoever can reach it can read every run below DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from snapviz.cli import options
+from snapviz.errors import UsageError
+
+__all__ = ["add_arguments", "run"]
+
+_THREADS = 8
+"""Requests that are answered at once in one process."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``snapviz serve``."""
+    parser.add_argument(
+        "directory", metavar="DIR", nargs="?", default=".", type=options.path_text, help="directory or URL of runs (.)"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)")
+    parser.add_argument("--port", type=_port, default=8050, help="port to listen on (8050; 0: any that is free)")
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a host name by which browsers may ask, beside localhost and the address of --host; repeatable",
+    )
+    parser.add_argument("--open", action="store_true", help="open it in a browser")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing on stderr")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs ``snapviz serve`` until it is interrupted."""
+    try:
+        from snapviz.app.serving import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "snapviz":
+            raise
+        raise UsageError(f"the dashboard needs {error.name}: pip install 'snapviz[app]'") from None
+    said = None if args.quiet else sys.stderr
+    return serve(args.directory, args.host, args.port, args.allow_host, open_browser=args.open, said=said)
+
+
+def _port(text: str) -> int:
+    value = options.whole_number(text)
+    if value > 65_535:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535")
+    return value
