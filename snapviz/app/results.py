@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 import threading
 import time
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -50,6 +52,9 @@ _EXPANDED = 30
 
 _QUICK_BYTES = 96 << 20
 """Bytes of snapshots, as they were before compression, that are read and compared within a second."""
+
+_DISK_ERRORS = (sqlite3.Error, OSError, ValueError, zlib.error)
+"""What diskcache raises where the disk is full, gone or garbled; one that is locked for long gives nothing."""
 
 _SETTLED_S = 2.0
 """Seconds after which a later write has another time (``snapviz.snapshot.identity``)."""
@@ -142,8 +147,8 @@ class Results:
                 if key in self._reports:
                     self._reports.move_to_end(key)
                     return self._reports[key]
-            text = self._disk.get(key)
-            report = DiffReport.model_validate_json(text) if isinstance(text, str) else None
+            text = self._get(key)
+            report = DiffReport.model_validate_json(text) if text is not None else None
             if report is None:
                 report = self._compared(state, progress)
                 self._put(key, state, report.model_dump_json())
@@ -182,8 +187,8 @@ class Results:
         """A small JSON value about both runs from disk, or made and kept there. ``parts`` are what else it hangs on."""
         key = self.key(what, state, *parts)
         with self._only_one(key):
-            text = self._disk.get(key)
-            if isinstance(text, str):
+            text = self._get(key)
+            if text is not None:
                 return json.loads(text)
             text = json.dumps(make())
             self._put(key, state, text)
@@ -196,7 +201,15 @@ class Results:
             for entry in self._entries(state)
         )
         if len(text) <= _LARGEST_RESULT and not young:
-            self._disk.set(key, text)
+            with suppress(*_DISK_ERRORS):
+                self._disk.set(key, text)
+
+    def _get(self, key: str) -> str | None:
+        """What was put under a key; a disk that is full or gone costs time and nothing else."""
+        with suppress(*_DISK_ERRORS):
+            text = self._disk.get(key)
+            return text if isinstance(text, str) else None
+        return None
 
     def key(self, what: str, state: State, *parts: object) -> str:
         """Of a result about a state's runs: another one when a file of them, or snapviz, changes."""
@@ -214,7 +227,7 @@ class Results:
         entries = self._entries(state)
         if sum(_expanded_bytes(entry) for entry in entries) < _QUICK_BYTES:
             return True
-        return self._disk.get(self._mark(state)) is not None
+        return self._get(self._mark(state)) is not None
 
     def prepare(self, state: State, progress: Progress) -> None:
         """Reads and compares both runs, so that what pages ask for is quick. Raises ``SnapvizError``."""

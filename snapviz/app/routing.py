@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -43,7 +44,7 @@ def _route(app: Dash, results: Results, pages: list[ModuleType]) -> None:
         Output({"type": "ctl", "key": "head"}, "data"),
         Input("url", "pathname"),
         Input("url", "search"),
-        Input("done", "data"),
+        Input("again", "data"),
         State("shown", "data"),
     )
     def show(path: str, query: str, done: Any, shown: str | None) -> tuple[Any, ...]:
@@ -125,7 +126,7 @@ def _work(app: Dash, results: Results) -> None:
         # in a process of its own, which was forked while other threads may have held its locks
         fresh = results.fresh()
         try:
-            fresh.prepare(state, _Meter(set_progress))
+            fresh.prepare(state, _Meter(set_progress, fresh.runs.public))
         except SnapvizError as error:
             return {"for": state.data(), "failed": fresh.runs.public(str(error)), "at": time.time()}
         except MemoryError:
@@ -136,15 +137,15 @@ def _work(app: Dash, results: Results) -> None:
 class _Meter:
     """Words and shares of work as a bar that never goes back, and is not full before the end."""
 
-    def __init__(self, show: Any) -> None:
-        self._show = show
+    def __init__(self, show: Callable[[tuple[str, str]], None], public: Callable[[str], str]) -> None:
+        self._show, self._public = show, public
         self._messages = 0
         self._words = ""
         self._last = 0.0
 
     def __call__(self, *told: Any) -> None:
         if len(told) == 1 and isinstance(told[0], str):
-            self._words, self._messages = told[0].rpartition("/")[2][:200], self._messages + 1
+            self._words, self._messages = self._public(told[0])[:200], self._messages + 1
             within = 0.0
         else:
             done, whole = (int(told[0]), int(told[1])) if len(told) > 1 else (0, 0)
@@ -176,6 +177,13 @@ def _keep_in_step(app: Dash) -> None:
         ClientsideFunction("snapviz", "goTo"),
         Output("synced", "data", allow_duplicate=True),
         Input("go", "data"),
+        prevent_initial_call=True,
+    )
+    # from "done" to the callback that set the work going: a circle, which Dash does not follow by itself
+    app.clientside_callback(
+        ClientsideFunction("snapviz", "again"),
+        Output("synced", "data", allow_duplicate=True),
+        Input("done", "data"),
         prevent_initial_call=True,
     )
     app.clientside_callback(

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from dash import Dash
 from flask import Flask, Response, abort, request
 
-__all__ = ["LOOPBACK", "protect"]
+__all__ = ["LOOPBACK", "policy", "protect"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names by which a server is asked that only this machine can reach."""

@@ -75,6 +75,7 @@ def _stores() -> list[Any]:
         dcc.Store(id="go"),
         dcc.Store(id="job"),
         dcc.Store(id="done"),
+        dcc.Store(id="again"),
         dcc.Store(id="shown"),
         dcc.Store(id="synced"),
         html.Div(id="snapviz-defaults", hidden=True, **{"data-defaults": json.dumps(defaults)}),

@@ -90,6 +90,10 @@
         go(changes);
         return window.dash_clientside.no_update;
       },
+      again: function (done) {
+        if (done) { window.dash_clientside.set_props("again", { data: done }); }
+        return window.dash_clientside.no_update;
+      },
       title: function (state) {
         if (state) {
           var runs = [state.base, state.head].filter(Boolean).join(" → ");
