@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from dash import ALL, ClientsideFunction, Dash, Input, Output, State, no_update
+from dash import ALL, ClientsideFunction, Dash, Input, Output, State, html, no_update
 
 from snapviz.app import shell
 from snapviz.app.controls import notice
@@ -25,6 +25,7 @@ def register(app: Dash, results: Results, pages: list[ModuleType]) -> None:
     """The callbacks of the shell."""
     _route(app, results, pages)
     _work(app, results)
+    _stop(app)
     _keep_in_step(app)
 
 
@@ -64,15 +65,15 @@ def _route(app: Dash, results: Results, pages: list[ModuleType]) -> None:
                 if failed:
                     return *_NOTHING, notice(failed, grave=True, title="This cannot be shown."), [], *around
                 if not _is_there(done, state, results):
-                    return [], None, None, state.data(), [], [], *around
+                    return [], None, None, {"state": state.data(), "at": time.time()}, [], [], *around
             except SnapvizError as error:
                 said = notice(results.runs.public(str(error)), grave=True, title="This cannot be shown.")
                 return *_NOTHING, said, [], *around
         content = no_update if shown == state.page else page.layout(state, results)
-        return content, state.page, state.data(), None, [], [], *around
+        return content, state.page, state.data(), no_update, [], [], *around
 
 
-_NOTHING: tuple[Any, ...] = ([], None, None, None)
+_NOTHING: tuple[Any, ...] = ([], None, None, no_update)
 """No page, nothing shown, no state, no job."""
 
 
@@ -120,9 +121,7 @@ def _work(app: Dash, results: Results) -> None:
         prevent_initial_call=True,
     )
     def work(set_progress: Any, data: dict[str, Any] | None) -> Any:
-        if not data:
-            return no_update
-        state = PageState.of(data)
+        state = PageState.of((data or {}).get("state"))
         # in a process of its own, which was forked while other threads may have held its locks
         fresh = results.fresh()
         try:
@@ -132,6 +131,14 @@ def _work(app: Dash, results: Results) -> None:
         except MemoryError:
             return {"for": state.data(), "failed": "there is not enough memory to compare these", "at": time.time()}
         return {"for": state.data(), "at": time.time()}
+
+
+def _stop(app: Dash) -> None:
+    @app.callback(
+        Output("status", "children", allow_duplicate=True), Input("cancel", "n_clicks"), prevent_initial_call=True
+    )
+    def cancelled(_: int) -> Any:
+        return notice("Reading was cancelled. ", html.A("Read them after all", href=""), title="Nothing is shown.")
 
 
 class _Meter:
