@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import logging
 import os
+import shutil
 import tempfile
 import uuid
 from collections.abc import Sequence
@@ -18,7 +21,7 @@ from snapviz.app.results import Results
 from snapviz.app.runs import Registry
 from snapviz.errors import SnapvizError
 
-__all__ = ["create_app", "results_directory"]
+__all__ = ["create_app", "private", "results_directory"]
 
 
 def create_app(
@@ -35,8 +38,7 @@ def create_app(
     """
     import diskcache
 
-    kept = Path(cache_dir) if cache_dir is not None else results_directory()
-    kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+    kept = private(Path(cache_dir) if cache_dir is not None else results_directory())
     results = Results(Registry(os.fspath(root)), kept / "results")
     app = Dash(
         __name__,
@@ -53,7 +55,7 @@ def create_app(
         enable_mcp=False,
     )
     found = pages.every()
-    app.layout = lambda: shell.frame(found, results, prefix)
+    app.layout = lambda: shell.frame(found, prefix)
     routing.register(app, results, found)
     for page in found:
         page.register(app, results)
@@ -61,12 +63,28 @@ def create_app(
     return app
 
 
-def results_directory() -> Path:
-    """Where results are kept: below the cache of decoded snapshots."""
+def results_directory() -> Path | None:
+    """Where results are kept: below the cache of decoded snapshots; none where no place is known."""
     from snapviz.snapshot.cache import cache_root
 
     found = cache_root()
-    return (found or Path(tempfile.gettempdir()) / f"snapviz-{os.getuid()}") / "app"
+    return found / "app" if found else None
+
+
+def private(wanted: Path | None) -> Path:
+    """The folder, made where it is missing, or one of this process alone where others could write into it.
+
+    Dash's background callbacks hand their results over as pickles: whoever can write there could run anything.
+    """
+    if wanted is not None:
+        with contextlib.suppress(OSError):
+            wanted.mkdir(parents=True, exist_ok=True, mode=0o700)
+            wanted.chmod(0o700)  # only its owner can
+            if os.access(wanted, os.W_OK):
+                return wanted
+    found = Path(tempfile.mkdtemp(prefix="snapviz-"))
+    atexit.register(shutil.rmtree, found, ignore_errors=True)
+    return found
 
 
 def _show(error: Exception, results: Results) -> None:

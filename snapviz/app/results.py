@@ -222,12 +222,13 @@ class Results:
 
     # ------------------------------------------------------------------ before a page is shown
 
-    def is_quick(self, state: State) -> bool:
-        """Whether what a page needs is there, or is read and compared within about a second."""
-        entries = self._entries(state)
-        if sum(_expanded_bytes(entry) for entry in entries) < _QUICK_BYTES:
-            return True
+    def is_prepared(self, state: State) -> bool:
+        """Whether ``prepare`` has been done for these runs as they are now, by any worker."""
         return self._get(self._mark(state)) is not None
+
+    def is_small(self, state: State) -> bool:
+        """Whether both runs are read and compared within about a second."""
+        return sum(_expanded_bytes(entry) for entry in self._entries(state)) < _QUICK_BYTES
 
     def prepare(self, state: State, progress: Progress) -> None:
         """Reads and compares both runs, so that what pages ask for is quick. Raises ``SnapvizError``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from types import ModuleType
@@ -43,22 +44,24 @@ def _route(app: Dash, results: Results, pages: list[ModuleType]) -> None:
         Output("go", "data"),
         Output({"type": "ctl", "key": "base"}, "data"),
         Output({"type": "ctl", "key": "head"}, "data"),
+        Output("listed", "data"),
         Input("url", "pathname"),
         Input("url", "search"),
         Input("again", "data"),
         State("shown", "data"),
+        State("listed", "data"),
     )
-    def show(path: str, query: str, done: Any, shown: str | None) -> tuple[Any, ...]:
+    def show(path: str, query: str, done: Any, shown: str | None, listed: str | None) -> tuple[Any, ...]:
         state = PageState.from_url(app.strip_relative_path(path or "/") or "/", query or "")
-        links, runs = shell.nav(pages, state, app.config.requests_pathname_prefix), shell.options(results, state)
-        around = (links, no_update, runs, runs)
+        links, runs = shell.nav(pages, state, app.config.requests_pathname_prefix), _runs(results, state, listed)
+        around = (links, no_update, *runs)
         page = by_name[state.page]
         if getattr(page, "NEEDS_RUNS", True):
             if not (state.base or state.head):
                 pair = _pair(results)
                 if pair is not None:
                     changes = {"base": pair[0], "head": pair[1], "replace": True}
-                    return *(no_update,) * 4, [], [], links, changes, runs, runs
+                    return *(no_update,) * 4, [], [], links, changes, *runs
                 return *_NOTHING, shell.empty(results), [], *around
             try:
                 failed = _failure(done, state)
@@ -73,17 +76,25 @@ def _route(app: Dash, results: Results, pages: list[ModuleType]) -> None:
         return content, state.page, state.data(), no_update, [], [], *around
 
 
+def _runs(results: Results, state: PageState, listed: str | None) -> tuple[Any, Any, Any]:
+    """What both pickers list, and a digest of it; nothing where they list just that: it can be a megabyte."""
+    options = shell.options(results, state)
+    digest = hashlib.sha256(repr(options).encode("utf-8", "replace")).hexdigest()
+    return (no_update,) * 3 if digest == listed else (options, options, digest)
+
+
 _NOTHING: tuple[Any, ...] = ([], None, None, no_update)
 """No page, nothing shown, no state, no job."""
 
 
 def _is_there(done: dict[str, Any] | None, state: PageState, results: Results) -> bool:
     """Whether a page can be shown at once; what is quick to read is read here. Raises ``SnapvizError``."""
-    if done is None or done.get("for") != state.data():
-        if not results.is_quick(state):
-            return False
+    if (done is not None and done.get("for") == state.data()) or results.is_prepared(state):
+        return True
+    if results.is_small(state):
         results.prepare(state, lambda *_: None)
-    return True
+        return True
+    return False
 
 
 def _failure(done: dict[str, Any] | None, state: PageState) -> str:

@@ -37,14 +37,14 @@ _KEYS = (
 )
 
 
-def frame(pages: list[ModuleType], results: Results, prefix: str = "") -> Any:
-    """The layout of the app; ``results`` give the runs of the pickers."""
+def frame(pages: list[ModuleType], prefix: str = "") -> Any:
+    """The layout of the app."""
     return dmc.MantineProvider(
         [
             dcc.Location(id="url", refresh=False),
             *_stores(),
             html.A("to the content", href="#main", className="skip"),
-            _header(pages, results, prefix),
+            _header(pages, prefix),
             html.Main(
                 [
                     html.Div(id="problem", role="alert"),
@@ -76,13 +76,14 @@ def _stores() -> list[Any]:
         dcc.Store(id="job"),
         dcc.Store(id="done"),
         dcc.Store(id="again"),
+        dcc.Store(id="listed"),
         dcc.Store(id="shown"),
         dcc.Store(id="synced"),
         html.Div(id="snapviz-defaults", hidden=True, **{"data-defaults": json.dumps(defaults)}),
     ]
 
 
-def _header(pages: list[ModuleType], results: Results, prefix: str) -> Any:
+def _header(pages: list[ModuleType], prefix: str) -> Any:
     brand = link("snapviz", State(), prefix, className="brand", title="snapviz: where memory went")
     return html.Header(
         [
@@ -92,7 +93,7 @@ def _header(pages: list[ModuleType], results: Results, prefix: str) -> Any:
             ),
             html.Div(
                 [
-                    _picker("base", "base", results),
+                    _picker("base", "base"),
                     html.Button(
                         "⇄",
                         id="swap",
@@ -100,7 +101,7 @@ def _header(pages: list[ModuleType], results: Results, prefix: str) -> Any:
                         title="swap base and head (X)",
                         **{"aria-label": "swap base and head"},
                     ),
-                    _picker("head", "head", results),
+                    _picker("head", "head"),
                 ],
                 className="pickers",
             ),
@@ -109,11 +110,11 @@ def _header(pages: list[ModuleType], results: Results, prefix: str) -> Any:
     )
 
 
-def _picker(key: str, label: str, results: Results) -> Any:
+def _picker(key: str, label: str) -> Any:
     return dmc.Select(
         id={"type": "ctl", "key": key},
         label=label,
-        data=options(results, State()),
+        data=[],
         searchable=True,
         clearable=True,
         limit=200,
