@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 import threading
 import time
-import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -25,6 +23,7 @@ import numpy as np
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.moments import DEFAULT_POINTS
 from snapviz.analyze.run import Run, load_run
+from snapviz.app.disk import Disk
 from snapviz.app.runs import Registry, RunEntry
 from snapviz.app.state import State
 from snapviz.compare.diff import diff
@@ -41,20 +40,11 @@ FACTS_BYTES = 640 << 20
 _REPORTS = 16
 """Parsed reports that a worker keeps."""
 
-_DISK_BYTES = 1 << 30
-"""Bytes of results on disk; the least recently used go."""
-
-_LARGEST_RESULT = 64 << 20
-"""Bytes of one result: a longer one is worked out again."""
-
 _EXPANDED = 30
 """How far a compressed snapshot grows, about."""
 
 _QUICK_BYTES = 96 << 20
 """Bytes of snapshots, as they were before compression, that are read and compared within a second."""
-
-_DISK_ERRORS = (sqlite3.Error, OSError, ValueError, zlib.error)
-"""What diskcache raises where the disk is full, gone or garbled; one that is locked for long gives nothing."""
 
 _SETTLED_S = 2.0
 """Seconds after which a later write has another time (``snapviz.snapshot.identity``)."""
@@ -65,12 +55,9 @@ class Results:
 
     def __init__(self, runs: Registry, directory: Path, facts_bytes: int = FACTS_BYTES) -> None:
         """``directory`` holds what is kept on disk; workers that are given the same share it."""
-        import diskcache
-
         self.runs = runs
         self._directory = directory
-        # JSONDisk: what lies there is parsed as JSON and never unpickled
-        self._disk = diskcache.Cache(str(directory), disk=diskcache.JSONDisk, size_limit=_DISK_BYTES)
+        self._disk = Disk(directory)
         self._facts_bytes = facts_bytes
         self._lock = threading.Lock()
         self._locks: dict[object, threading.RLock] = {}
@@ -147,7 +134,7 @@ class Results:
                 if key in self._reports:
                     self._reports.move_to_end(key)
                     return self._reports[key]
-            text = self._get(key)
+            text = self._disk.get(key)
             report = DiffReport.model_validate_json(text) if text is not None else None
             if report is None:
                 report = self._compared(state, progress)
@@ -187,7 +174,7 @@ class Results:
         """A small JSON value about both runs from disk, or made and kept there. ``parts`` are what else it hangs on."""
         key = self.key(what, state, *parts)
         with self._only_one(key):
-            text = self._get(key)
+            text = self._disk.get(key)
             if text is not None:
                 return json.loads(text)
             text = json.dumps(make())
@@ -200,16 +187,8 @@ class Results:
             entry.changed_s is not None and not entry.uploaded and time.time() - entry.changed_s < _SETTLED_S
             for entry in self._entries(state)
         )
-        if len(text) <= _LARGEST_RESULT and not young:
-            with suppress(*_DISK_ERRORS):
-                self._disk.set(key, text)
-
-    def _get(self, key: str) -> str | None:
-        """What was put under a key; a disk that is full or gone costs time and nothing else."""
-        with suppress(*_DISK_ERRORS):
-            text = self._disk.get(key)
-            return text if isinstance(text, str) else None
-        return None
+        if not young:
+            self._disk.put(key, text)
 
     def key(self, what: str, state: State, *parts: object) -> str:
         """Of a result about a state's runs: another one when a file of them, or snapviz, changes."""
@@ -224,7 +203,7 @@ class Results:
 
     def is_prepared(self, state: State) -> bool:
         """Whether ``prepare`` has been done for these runs as they are now, by any worker."""
-        return self._get(self._mark(state)) is not None
+        return self._disk.get(self._mark(state)) is not None
 
     def is_small(self, state: State) -> bool:
         """Whether both runs are read and compared within about a second."""
