@@ -71,9 +71,12 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
-        found.listen(128)
+        with contextlib.ExitStack() as undo:
+            undo.callback(found.close)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+            found.listen(128)
+            undo.pop_all()
     except OSError as error:
         raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error} (--port names another)") from None
     return found

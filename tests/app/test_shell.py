@@ -1,0 +1,142 @@
+"""What is around the pages, without a browser."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snapviz.app import create_app, private, routing, serving, shell
+from snapviz.app.results import Results
+from snapviz.app.runs import Registry
+from snapviz.app.state import PAGES, State
+from snapviz.cli.main import main
+from snapviz.errors import RunError, UsageError
+
+SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
+
+
+def runs(root: Path, *names: str) -> Results:
+    for name in names:
+        shutil.copytree(SAMPLES / "thunder_478" / "main", root / "runs" / name)
+    (root / "runs").mkdir(exist_ok=True)
+    return Results(Registry(str(root / "runs")), root / "kept")
+
+
+@pytest.mark.parametrize(
+    ("names", "pair"),
+    [
+        (("a/main", "a/pr", "b"), ("a/main", "a/pr")),
+        (("deep/er/main", "deep/er/pr", "z/before", "z/after"), ("z/before", "z/after")),
+        (("main", "other/pr"), None),
+        ((), None),
+    ],
+)
+def test_a_pair_is_what_lies_side_by_side(tmp_path: Path, names: tuple[str, ...], pair: tuple[str, str] | None) -> None:
+    assert routing._pair(runs(tmp_path, *names)) == pair
+
+
+def test_a_picker_lists_what_can_be_searched_for(tmp_path: Path) -> None:
+    (option,) = shell.options(runs(tmp_path, "a/main"), State(base="gone"))
+    assert (option["value"], option["label"]) == ("a/main", "a/main")
+    for word in ("NVIDIA H200", "world size 2", "torch 2.11.0", "KiB"):
+        assert word in option["about"]
+
+
+def test_a_meter_never_goes_back_and_is_not_full_before_the_end() -> None:
+    shown: list[tuple[str, str]] = []
+    meter = routing._Meter(shown.append, lambda text: text.replace("/secret", ""))
+    for told in [("reading /secret/a",), (5, 10), (10, 10), ("replaying",), *[("more",)] * 500, (1, 0), ()]:
+        meter(*told)
+    values = [int(value) for value, _ in shown]
+    assert values == sorted(values)
+    assert values[0] > 0
+    assert values[-1] < 100
+    assert shown[0][1] == "reading /a"
+
+
+def test_results_lie_where_only_their_owner_writes(tmp_path: Path) -> None:
+    open_to_all = tmp_path / "kept"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    found = private(open_to_all)
+    assert found == open_to_all
+    assert stat.S_IMODE(found.stat().st_mode) == 0o700
+
+
+def test_results_of_a_place_that_is_no_folder_lie_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    found = private(tmp_path / "file" / "kept")
+    assert found.is_dir()
+    assert stat.S_IMODE(found.stat().st_mode) == 0o700
+    assert private(None) != found
+
+
+def test_two_dashboards_in_one_process(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        shutil.copytree(SAMPLES / "thunder_478", tmp_path / name)
+    apps = [create_app(tmp_path / name, cache_dir=tmp_path / f"{name}-kept") for name in ("one", "other")]
+    for app in apps:
+        client = app.server.test_client()
+        assert client.get("/", base_url="http://localhost").status_code == 200
+        layout = client.get("/_dash-layout", base_url="http://localhost")
+        assert b"progress-panel" in layout.data
+        listed = client.get("/_dash-dependencies", base_url="http://localhost").get_json()
+        assert any("page.children" in one["output"] for one in listed)
+    assert len(apps[0].callback_map) == len(apps[1].callback_map) > 8
+
+
+def test_every_page_has_its_path_and_link(tmp_path: Path) -> None:
+    from snapviz.app.pages import every
+
+    found = every()
+    assert {page.NAME: page.PATH for page in found} == {name: PAGES[name] for name in (page.NAME for page in found)}
+    links = shell.nav(found, State(base="a/main", rank=3, x0=5, row="x"), "/prefix/")
+    assert next(link.href for link in links) == "/prefix/?base=a/main&rank=3"
+    assert [getattr(link, "aria-current", None) for link in links].count("page") == 1
+
+
+def test_serve_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", str(tmp_path / "nowhere")]) == 2
+    assert "no such directory" in capsys.readouterr().err
+    assert main(["serve", str(tmp_path), "--port", "70000"]) == 2
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert main(["serve", str(tmp_path), "--port", str(taken.getsockname()[1])]) == 2
+    assert "cannot listen" in capsys.readouterr().err
+
+
+def test_serve_without_dash_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith("snapviz.app")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "dash", None)
+    assert main(["serve", "."]) == 2
+    assert "pip install 'snapviz[app]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "allowed"),
+    [
+        ("127.0.0.1", (), {"localhost", "127.0.0.1", "::1"}),
+        ("localhost", ("Box.lan",), {"localhost", "127.0.0.1", "::1", "box.lan"}),
+        ("0.0.0.0", (), None),
+        ("0.0.0.0", ("box.lan",), {"localhost", "127.0.0.1", "::1", "0.0.0.0", "box.lan"}),
+    ],
+)
+def test_hosts_that_are_answered(host: str, more: tuple[str, ...], allowed: set[str] | None) -> None:
+    found = serving._hosts(host, more)
+    assert (None if found is None else set(found)) == allowed
+
+
+def test_a_root_that_is_none_is_no_app(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no such directory"):
+        create_app(tmp_path / "nowhere", cache_dir=tmp_path / "kept")
+    with pytest.raises(UsageError, match="cannot listen"):
+        serving._bound("256.256.256.256", 0)
