@@ -44,6 +44,7 @@ def create_app(
         __name__,
         title="snapviz",
         update_title="",
+        index_string=_PAGE,
         assets_folder=str(Path(__file__).parent / "assets"),
         requests_pathname_prefix=prefix,
         routes_pathname_prefix=prefix,
@@ -61,6 +62,25 @@ def create_app(
         page.register(app, results)
     server.protect(app, allowed_hosts)
     return app
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+    <head>
+        {%metas%}
+        <title>{%title%}</title>
+        {%favicon%}
+        {%css%}
+    </head>
+    <body>
+        {%app_entry%}
+        {%config%}
+        {%scripts%}
+        {%renderer%}
+    </body>
+</html>
+"""
+"""Dash's own page, with the language that readers aloud need, and without a footer of scripts."""
 
 
 def results_directory() -> Path | None:
