@@ -44,7 +44,9 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "snapviz":
             raise
-        raise UsageError(f"the dashboard needs {error.name}: pip install 'snapviz[app]'") from None
+        raise UsageError(
+            f"the dashboard needs {error.name}: pip install 'snapviz[app]', in a clone pip install '.[app]'"
+        ) from None
     said = None if args.quiet else sys.stderr
     return serve(args.directory, args.host, args.port, args.allow_host, open_browser=args.open, said=said)
 
