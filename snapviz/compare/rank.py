@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from snapviz.analyze.describe import dangling_of, suspects_of
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.moments import At, moment
@@ -23,15 +26,17 @@ from snapviz.compare.figures import (
     without,
 )
 from snapviz.compare.keys import basis_of, has_names
-from snapviz.compare.rows import group_rows
+from snapviz.compare.rows import group_rows, members_of
 from snapviz.compare.stacks import JointStacks
 from snapviz.compare.training import before_training
 from snapviz.compare.view import View, view_of
-from snapviz.schema import Dangling, Moment, PhaseDelta, RankDelta, RankPoint, Suspect, Unchanged, Without
+from snapviz.schema import Dangling, DiffRow, Moment, PhaseDelta, RankDelta, RankPoint, Suspect, Unchanged, Without
 
 __all__ = ["RankDiff", "Side"]
 
 Side = Literal["base", "head"]
+
+Int64 = npt.NDArray[np.int64]
 
 
 class RankDiff:
@@ -84,6 +89,15 @@ class RankDiff:
             base_without=self._without(0, at, base),
             head_without=self._without(1, at, head),
         )
+
+    def members(self, at: At, rows: Sequence[DiffRow]) -> tuple[Int64, Int64]:
+        """The allocations that some rows at a point sum together, in base and in head, by their place in the tables;
+        none where the point has no such rows."""
+        base, head = self.moments(at)
+        if base is None or head is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        moments = (self.base, base.event), (self.head, head.event)
+        return members_of(moments, self.stacks, self.basis, self.view, rows)
 
     def _without(self, side: int, at: At, when: Moment | None) -> Without | None:
         if self.view.options.measure != "allocated":

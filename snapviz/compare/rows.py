@@ -5,13 +5,16 @@ Legend: n held allocations of one side, g groups. Sums are int64 throughout: nev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from snapviz.analyze.facts import EVIDENCE, Facts
 from snapviz.analyze.groups import sums
+from snapviz.compare.held import held
 from snapviz.compare.keys import (
     BIRTH,
     CATEGORY,
@@ -30,7 +33,7 @@ from snapviz.compare.stacks import JointStacks
 from snapviz.compare.view import View
 from snapviz.schema import DiffRow, Unchanged
 
-__all__ = ["Rows", "group_rows"]
+__all__ = ["Rows", "group_rows", "members_of"]
 
 Int64 = npt.NDArray[np.int64]
 
@@ -48,25 +51,56 @@ class Rows:
     head_total: int
 
 
-def group_rows(
-    moments: tuple[tuple[Facts, int], tuple[Facts, int]], stacks: JointStacks, basis: Basis, view: View
-) -> Rows:
+_Moments = tuple[tuple[Facts, int], tuple[Facts, int]]
+"""Of base and of head: the facts, and the event after which it is."""
+
+
+def group_rows(moments: _Moments, stacks: JointStacks, basis: Basis, view: View) -> Rows:
     """Rows between base after one event and head after another."""
-    options = view.options
-    keys = Keys(stacks, basis, view.masks, options.measure)
-    found = [keys.side(side, *moment) for side, moment in enumerate(moments)]
-    sides, group, count = joint_keys(found, basis, keys.before, options.by)
-    parts = np.split(group, [len(sides[0].size)])
-    table = _Table(sides, parts, count)
+    table, build = _grouped(moments, stacks, basis, view)
+    options, count = view.options, len(table.bytes[0])
     changed = np.flatnonzero((table.bytes[0] != table.bytes[1]) | (table.count[0] != table.count[1]))
     listed = np.arange(count) if options.mode == "absolute" else changed
-    build = _RowBuilder(table, keys, whole=options.by in _WHOLE)
     rows = [build.row(int(g)) for g in listed]
-    totals = [int(side.size.sum()) for side in sides]
+    totals = [int(side.size.sum()) for side in table.sides]
     same = totals[0] - int(table.bytes[0][listed].sum())
     result = Rows(in_order(rows, options.mode), Unchanged(rows=count - len(rows), total_bytes=same), *totals)
     assert totals[0] + sum(row.delta_bytes for row in rows) == totals[1]
     return result
+
+
+def members_of(
+    moments: _Moments, stacks: JointStacks, basis: Basis, view: View, rows: Sequence[DiffRow]
+) -> tuple[Int64, Int64]:
+    """The allocations [n] that some rows of ``group_rows`` sum together, in base and in head: indices into their
+    tables, ascending. A row that these moments do not have sums none."""
+    table, build = _grouped(moments, stacks, basis, view)
+    groups: set[int] = set()
+    for row in rows:
+        wanted = ((row.base_bytes, row.base_count), (row.head_bytes, row.head_count))
+        like = np.ones(len(table.bytes[0]), bool)
+        for side, (size, count) in enumerate(wanted):
+            like &= (table.bytes[side] == size) & (table.count[side] == count)
+        # rows that read alike, which cut names can make, are one group each
+        same = (g for g in np.flatnonzero(like).tolist() if g not in groups and build.row(g) == row)
+        groups |= set(islice(same, 1))
+    chosen = np.array(sorted(groups), np.int64)
+    found = []
+    for side, (facts, event) in enumerate(moments):
+        live, _ = held(facts, event, view.options.measure)
+        members = np.flatnonzero(np.isin(table.groups[side], chosen))
+        # what is reserved and unused is a member without an allocation
+        found.append(live[members[members < len(live)]])
+    return found[0], found[1]
+
+
+def _grouped(moments: _Moments, stacks: JointStacks, basis: Basis, view: View) -> tuple[_Table, _RowBuilder]:
+    options = view.options
+    keys = Keys(stacks, basis, view.masks, options.measure)
+    found = [keys.side(side, *moment) for side, moment in enumerate(moments)]
+    sides, group, count = joint_keys(found, basis, keys.before, options.by)
+    table = _Table(sides, np.split(group, [len(sides[0].size)]), count)
+    return table, _RowBuilder(table, keys, whole=options.by in _WHOLE)
 
 
 class _Table:
