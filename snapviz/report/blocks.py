@@ -24,6 +24,7 @@ __all__ = [
     "Folded",
     "Heading",
     "Inline",
+    "Link",
     "Paragraph",
     "Table",
     "Warnings",
@@ -49,6 +50,15 @@ class Folded(Span):
     """A few words for lines that can be opened, where a page has room for them."""
 
     lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Link(Span):
+    """A span that leads somewhere: ``url`` is ours, and never from a file."""
+
+    url: str = ""
+    count: int | None = None
+    # exact bytes, where the text is a rounded number of them
 
 
 @dataclass(frozen=True)

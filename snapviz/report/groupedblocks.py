@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from snapviz.compare.holders import keepers_of
 from snapviz.report.blocks import Block, Bullets, Inline, Paragraph, Table, amount, change_of, code, prose
+from snapviz.report.deeplinks import Href
 from snapviz.report.diffsaid import Told, told_before
 from snapviz.report.difftables import short_names
 from snapviz.report.grouped import Amounts, grouped, kept_of, ranks_grouped, ranks_left
@@ -22,8 +23,10 @@ _PATH = 200
 """Columns of a holder's path."""
 
 
-def row_blocks(told: Told, before: Sequence[Told], top: int) -> list[Block]:
-    """The rows, about ``top`` of them, who keeps those that dangle, and what is not told in the table."""
+def row_blocks(told: Told, before: Sequence[Told], top: int, href: Href | None = None) -> list[Block]:
+    """The rows, about ``top`` of them, who keeps those that dangle, and what is not told in the table.
+
+    ``href`` makes the differences of reasons lead to their rows in a dashboard."""
     options = told.report.options
     if options.by == "rank":
         left = ranks_left(told.points[0])
@@ -34,7 +37,7 @@ def row_blocks(told: Told, before: Sequence[Told], top: int) -> list[Block]:
         return [_table(told.report, listed), *_kept(told, listed)]
     known, _ = told_before(told, before)
     rows = [row for row in told.rank.rows if row not in known]
-    return [reason_table(told, before, top), *keepers(told.report, told.rank, rows), *unchanged(told.rank)]
+    return [reason_table(told, before, top, href), *keepers(told.report, told.rank, rows), *unchanged(told.rank)]
 
 
 def _table(report: DiffReport, listed: Sequence[Amounts]) -> Table:

@@ -31,6 +31,7 @@ from snapviz.report.blocks import (
     prose,
 )
 from snapviz.report.budgetblocks import budget_blocks
+from snapviz.report.deeplinks import Href, linked_phases, linked_verdict, ways_in
 from snapviz.report.diffsaid import Told, full_names, told_points
 from snapviz.report.difftables import short_names
 from snapviz.report.groupedblocks import row_blocks
@@ -60,23 +61,29 @@ _Section = tuple[str, str, Inline, list[Block]]
 """Anchor, its name among the links, title and content."""
 
 
-def to_html(report: DiffReport, timelines: tuple[Timeline, Timeline] | None = None, top: int = 10) -> str:
+def to_html(
+    report: DiffReport,
+    timelines: tuple[Timeline, Timeline] | None = None,
+    top: int = 10,
+    href: Href | None = None,
+) -> str:
     """The page, with about ``top`` reasons to a point before the others, which are folded away.
 
-    ``timelines`` are base's and head's, of one rank, for curves over time.
+    ``timelines`` are base's and head's, of one rank, for curves over time. ``href`` makes the links into a dashboard
+    (``report.deeplinks``); without it there are none.
     """
     told = told_points(report)
     sections = [
-        _named("phases", "Where", [*_phases(report), *diffblocks.beside(report)]),
+        _named("phases", "Where", [*_phases(report, href), *diffblocks.beside(report)]),
         _named("time", "Over time", _over_time(report, timelines)),
-        *(_why(told, place, top) for place in range(len(told))),
+        *(_why(told, place, top, href) for place in range(len(told))),
         _named("follows", "What follows", _follows(report)),
         _named("dangling", "What dangles", _dangling(report)),
         _named("ranks", "Ranks", [*diffblocks.ranks(report), *_ranks(report)]),
         _named("metrics", "Metrics", diffblocks.metrics(report)),
         _named("runs", "The runs", _runs(report)),
     ]
-    return _page(report, [section for section in sections if section[3]])
+    return _page(report, [section for section in sections if section[3]], href)
 
 
 def _named(anchor: str, title: str, blocks: list[Block]) -> _Section:
@@ -86,14 +93,16 @@ def _named(anchor: str, title: str, blocks: list[Block]) -> _Section:
 # ------------------------------------------------------------------ the page around them
 
 
-def _page(report: DiffReport, sections: Sequence[_Section]) -> str:
+def _page(report: DiffReport, sections: Sequence[_Section], href: Href | None) -> str:
     from snapviz import __version__
 
     style = _style()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     links = "".join(f'<a href="#{anchor}">{html.escape(name)}</a>' for anchor, name, *_ in _linked(sections))
-    top = [diffblocks.verdict(report), diffblocks.facts(report), *diffblocks.warnings(report, _NOTES)]
+    verdict = linked_verdict(report, href) if href else diffblocks.verdict(report)
+    ways = ways_in(report, href) if href else []
+    top = [verdict, diffblocks.facts(report), *ways, *diffblocks.warnings(report, _NOTES)]
     return "\n".join(
         [
             "<!doctype html>",
@@ -136,7 +145,7 @@ def _style() -> str:
 # ------------------------------------------------------------------ sections
 
 
-def _phases(report: DiffReport) -> list[Block]:
+def _phases(report: DiffReport, href: Href | None) -> list[Block]:
     measures = measures_of(report)[:2]
     found = phase_table(report, measures)
     if found is None:
@@ -145,6 +154,7 @@ def _phases(report: DiffReport) -> list[Block]:
     blocks: list[Block] = []
     if found.changed:
         table = whyblocks.phase_rows(report, found, found.changed, measures)
+        table = linked_phases(table, found.changed, href) if href else table
         blocks.append(_with_bars(table, found.changed, measures[0], top))
     if found.same:
         title = f"{plural(len(found.same), 'phase')} that did not change{found.who}"
@@ -189,9 +199,9 @@ def _peaks(report: DiffReport, timelines: tuple[Timeline, Timeline]) -> Table:
     return Table("allocated over time", columns, tuple(rows))
 
 
-def _why(told: Sequence[Told], place: int, top: int) -> _Section:
+def _why(told: Sequence[Told], place: int, top: int, href: Href | None) -> _Section:
     one, before = told[place], told[:place]
-    few, every = (row_blocks(one, before, count) for count in (top, max(top, _REASONS)))
+    few, every = (row_blocks(one, before, count, href) for count in (top, max(top, _REASONS)))
     blocks: list[Block] = [*whyblocks.hints(one), *_steps(one), *few]
     if few[0] != every[0]:
         blocks.append(Details([Span(f"all of them: {plural(len(one.rank.rows), 'row')}")], (every[0],)))

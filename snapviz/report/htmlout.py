@@ -15,6 +15,7 @@ from snapviz.report.blocks import (
     Folded,
     Heading,
     Inline,
+    Link,
     Paragraph,
     Table,
     Warnings,
@@ -65,6 +66,9 @@ def _span(span: Span) -> str:
         case Folded() if span.lines:
             lines = "".join(f"<li><code>{html.escape(line)}</code></li>" for line in span.lines)
             return f'<details class="stack"><summary><code>{text}</code></summary><ol>{lines}</ol></details>'
+        case Link():
+            title = f' title="{format_exact(span.count)}"' if span.count is not None else ""
+            return f'<a href="{html.escape(span.url)}"{title}>{_styled(span.style, text or "open")}</a>'
         case Amount():
             exact = f'value="{span.count}" title="{format_exact(span.count)}"'
             return f"<data {exact}{_class(span.style)}>{text}</data>"

@@ -14,6 +14,7 @@ from snapviz.errors import UsageError
 from snapviz.report import danglingblocks, diffblocks, whyblocks
 from snapviz.report.blocks import Block, Details, Heading, prose
 from snapviz.report.budgetblocks import budget_blocks
+from snapviz.report.deeplinks import Href, linked_phases, linked_verdict, ways_in
 from snapviz.report.diffsaid import Told, told_points
 from snapviz.report.groupedblocks import row_blocks
 from snapviz.report.layout import Span
@@ -55,32 +56,37 @@ def marker_line(name: str = "diff") -> str:
     return f"<!-- snapviz:{name} -->"
 
 
-def to_markdown(report: DiffReport, top: int = 10, marker: str = "diff", limit: int = LIMIT) -> str:
+def to_markdown(
+    report: DiffReport, top: int = 10, marker: str = "diff", limit: int = LIMIT, href: Href | None = None
+) -> str:
     """The comment, of at most ``limit`` characters (at least 2,000), with about ``top`` reasons to a point.
 
-    ``marker`` is the name by which a bot tells its comments apart: one for each diff of a pull request.
+    ``marker`` is the name by which a bot tells its comments apart: one for each diff of a pull request. ``href``
+    makes the links into a dashboard (``report.deeplinks``); without it there are none.
     Raises ``UsageError`` for a name that cannot be one.
     """
     writer = Writer(max(2_000, limit), marker_line(marker))
-    for block in (*_told(report, top), *_folded_away(report, top)):
+    for block in (*_told(report, top, href), *_folded_away(report, top)):
         if not writer.write(block):
             break
     return writer.text()
 
 
-def _told(report: DiffReport, top: int) -> Iterator[Block]:
+def _told(report: DiffReport, top: int, href: Href | None) -> Iterator[Block]:
     yield Heading([Span("snapviz: "), *diffblocks.title(report)])
-    yield diffblocks.verdict(report)
+    yield linked_verdict(report, href) if href else diffblocks.verdict(report)
     yield diffblocks.facts(report)
+    if href:
+        yield from ways_in(report, href)
     yield from diffblocks.warnings(report, _NOTES)
     yield from budget_blocks(report)
     yield from diffblocks.around(report)
-    yield from _phases(report)
+    yield from _phases(report, href)
     yield from diffblocks.beside(report)
     yield from diffblocks.ranks(report)
     told = told_points(report)
     for place, one in enumerate(told):
-        yield from _why(one, told[:place], top)
+        yield from _why(one, told[:place], top, href)
     yield from diffblocks.not_told(report)
     yield from diffblocks.origin(report)
     yield from whyblocks.saving(report)
@@ -88,18 +94,19 @@ def _told(report: DiffReport, top: int) -> Iterator[Block]:
     yield from diffblocks.metrics(report)
 
 
-def _phases(report: DiffReport) -> Iterator[Block]:
+def _phases(report: DiffReport, href: Href | None) -> Iterator[Block]:
     # reserved memory has a line of its own: a comment is no wider than two groups of columns
     measures = measures_of(report)[:2]
     found = phase_table(report, measures)
     if found is not None and found.changed:
-        yield whyblocks.phase_rows(report, found, found.changed, measures)
+        table = whyblocks.phase_rows(report, found, found.changed, measures)
+        yield linked_phases(table, found.changed, href) if href else table
 
 
-def _why(told: Told, before: list[Told], top: int) -> Iterator[Block]:
+def _why(told: Told, before: list[Told], top: int, href: Href | None) -> Iterator[Block]:
     yield Heading(prose(told.title), 4)
     yield from whyblocks.hints(told)
-    yield from row_blocks(told, before, top)
+    yield from row_blocks(told, before, top, href)
 
 
 # ------------------------------------------------------------------ folded away

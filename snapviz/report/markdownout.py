@@ -18,6 +18,7 @@ from snapviz.report.blocks import (
     Figure,
     Heading,
     Inline,
+    Link,
     Paragraph,
     Table,
     Warnings,
@@ -127,6 +128,13 @@ def inline(spans: Inline) -> str:
 
 
 def _span(span: Span) -> str:
+    if isinstance(span, Link):
+        # what is empty could not be clicked
+        return f"[{_styled(span) if span.text.strip() else 'open'}]({span.url})"
+    return _styled(span)
+
+
+def _styled(span: Span) -> str:
     if span.style == "code":
         return _code(span.text)
     text = _MARKUP.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), span.text)

@@ -13,7 +13,7 @@ from snapviz.report.words import broken_in_words, frames_in_words, plural
 from snapviz.schema import Known, LiveGroup, ModuleRow, PeakReport, PhaseWithout, RankPeak
 from snapviz.units import format_bytes, format_exact
 
-__all__ = ["peak_lines"]
+__all__ = ["known_in_words", "moment_in_words", "peak_lines"]
 
 _NOTES = 6
 _PHASES = 60
@@ -36,7 +36,8 @@ def peak_lines(report: PeakReport, width: int = 100, top: int = 10) -> list[Line
     if rank is None:
         return lines
     lines += _title(report, rank, width)
-    lines += _known(rank.known, rank.measures.allocated_bytes, width)
+    known = known_in_words(rank.known, rank.measures.allocated_bytes)
+    lines += wrapped(known, width) if known else []
     lines += _categories(rank, width)
     lines += _modules(rank, width, top)
     lines += _groups(report, rank, width, top)
@@ -64,7 +65,8 @@ def _header(report: PeakReport, width: int) -> list[Line]:
     )
 
 
-def _title(report: PeakReport, rank: RankPeak, width: int) -> list[Line]:
+def moment_in_words(report: PeakReport, rank: RankPeak) -> tuple[str, str]:
+    """What is held when, and below it how that came about: the measures, and how far they can be trusted."""
     who = f", rank {rank.rank}" + (f" (the highest of {len(report.ranks)})" if len(report.ranks) > 1 else "")
     phase = rank.moment.phase
     where = f" ({clean(phase)})" if phase not in (None, "run") and report.at in ("peak", "end") else ""
@@ -76,12 +78,18 @@ def _title(report: PeakReport, rank: RankPeak, width: int) -> list[Line]:
     below += f"{format_bytes(held.active_bytes)} active, {format_bytes(held.reserved_bytes)} reserved"
     if not rank.moment.trust.whole:
         below += "; as far as it is recorded: the peak may have been higher"
+    return text, below
+
+
+def _title(report: PeakReport, rank: RankPeak, width: int) -> list[Line]:
+    text, below = moment_in_words(report, rank)
     return [line(), *wrapped(text, width, style="strong"), *wrapped(below, width, "", "", "faint")]
 
 
-def _known(known: Known, total: int, width: int) -> list[Line]:
+def known_in_words(known: Known, total: int) -> str:
+    """How much of what is held is explained, and by what; "" where nothing is held."""
     if total == 0:
-        return []
+        return ""
     parts = [
         (known.recorded_bytes, "recorded"),
         (known.annotated_bytes, "annotated"),
@@ -92,7 +100,7 @@ def _known(known: Known, total: int, width: int) -> list[Line]:
     text += f"{_share(known.owned_bytes, total)} an owner or a module"
     if known.unknown_bytes:
         text += f"; unknown: {format_exact(known.unknown_bytes)}"
-    return wrapped(text, width)
+    return text
 
 
 def _share(part: int, total: int) -> str:

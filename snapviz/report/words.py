@@ -17,6 +17,7 @@ __all__ = [
     "fold_names",
     "frames_in_words",
     "is_of_memory",
+    "is_users_frame",
     "number",
     "plural",
     "ratio",
@@ -162,6 +163,11 @@ def _is_users(file: str) -> bool:
     """Whether a file is the user's own: libraries' paths begin with their package."""
     library = any(part in file for part in _LIBRARIES)
     return not library and (file.startswith(("/", "…/")) or ("/" not in file and not file.startswith("<")))
+
+
+def is_users_frame(text: str) -> bool:
+    """Whether ``function (file)`` or ``function (file:line)`` is of the user's own code, by the file's name."""
+    return _is_users(_parts(text, None)[1])
 
 
 def _parts(text: str, number: int | None) -> _Frame:
