@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from snapviz.analyze.addressspace import AddressSpace
 from snapviz.analyze.describe import broken_ranks, fake_group_of, summary_of
 from snapviz.analyze.each import each_rank
-from snapviz.analyze.facts import Facts
 from snapviz.analyze.fragmentationoom import out_of_memory
 from snapviz.analyze.fragmentationparts import (
     WHOLE,
     Pieces,
     cells_of,
     paged_bytes,
-    pieces_of,
     pool_parts,
     reserved_parts,
 )
-from snapviz.analyze.fragmentationphases import curves_of, phases_of, streams_of
+from snapviz.analyze.fragmentationphases import phases_of
 from snapviz.analyze.fragmentationpins import pending_of, pins_of
 from snapviz.analyze.fragmentationpoints import (
     DEFAULT_MOMENTS,
@@ -27,12 +25,10 @@ from snapviz.analyze.fragmentationpoints import (
     device_free_at,
     oom_events,
     parse_wanted,
-    resolve,
 )
 from snapviz.analyze.run import Rank, Run
-from snapviz.analyze.stretches import Stretches
 from snapviz.errors import UsageError
-from snapviz.replay.segments import FREE, SegmentHistory
+from snapviz.replay.segments import FREE
 from snapviz.schema import (
     FRAGMENTATION_VERSION,
     FragmentationPoint,
@@ -43,19 +39,9 @@ from snapviz.schema import (
 )
 from snapviz.snapshot.columns import ABSENT
 
-__all__ = ["DEFAULT_MOMENTS", "FORMS", "fragmentation", "parse_wanted"]
+__all__ = ["DEFAULT_MOMENTS", "FORMS", "fragmentation", "fragmentation_at", "parse_wanted"]
 
 _PHASES_NAMED = 60
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What is worked out of one rank once, for all its moments."""
-
-    facts: Facts
-    stretches: Stretches
-    history: SegmentHistory
-    streams: tuple[int, ...]
 
 
 def fragmentation(
@@ -71,7 +57,7 @@ def fragmentation(
     wanted = [parse_wanted(text) for text in dict.fromkeys(at)]
     found, names = [], dict[str, None]()
     for one, facts in each_rank(run.ranks if rank is None else (run.rank(rank),), progress):
-        known = _known(facts)
+        known = AddressSpace(facts)
         names |= dict.fromkeys(known.stretches.folded)
         found.append(_rank(one, known, wanted))
     for one_wanted in wanted:
@@ -105,14 +91,9 @@ def _nowhere(wanted: Wanted, names: list[str], run: Run) -> str:
     return f"--at {wanted.text}: no such phase (there is: {', '.join(names[:_PHASES_NAMED])})"
 
 
-def _known(facts: Facts) -> _Known:
-    history = SegmentHistory(facts.replay, facts.columns)
-    return _Known(facts, Stretches(facts), history, streams_of(history))
-
-
-def _rank(rank: Rank, known: _Known, wanted: Sequence[Wanted]) -> RankFragmentation:
+def _rank(rank: Rank, known: AddressSpace, wanted: Sequence[Wanted]) -> RankFragmentation:
     facts = known.facts
-    moments = [(one, resolve(facts, known.stretches, one)) for one in wanted]
+    moments = [(one, known.when(one)) for one in wanted]
     setting = rank.columns.settings.get("expandable_segments")
     return RankFragmentation(
         rank=rank.rank,
@@ -124,17 +105,18 @@ def _rank(rank: Rank, known: _Known, wanted: Sequence[Wanted]) -> RankFragmentat
         notes=facts.notes,
         expandable_setting=bool(setting) if isinstance(setting, (bool, int)) else None,
         streams=known.streams,
-        points=tuple(_point(known, one, when) for one, when in moments if when is not None),
+        points=tuple(fragmentation_at(known, one, when) for one, when in moments if when is not None),
         missing_points=tuple(one.text for one, when in moments if when is None),
-        phases=phases_of(facts, curves_of(known.history, known.streams)) if len(facts.replay) else (),
-        ooms=len(oom_events(facts)),
+        phases=phases_of(facts, known.curves) if len(facts.replay) else (),
+        ooms=len(known.ooms),
         out_of_memory=out_of_memory(facts, known.history),
     )
 
 
-def _point(known: _Known, wanted: Wanted, when: Moment) -> FragmentationPoint:
+def fragmentation_at(known: AddressSpace, wanted: Wanted, when: Moment) -> FragmentationPoint:
+    """How memory is cut up at one moment of one rank."""
     facts, table = known.facts, known.facts.replay.allocations
-    pieces = pieces_of(known.history.at(when.event), facts.columns)
+    pieces = known.pieces(when.event)
     pins = pins_of(facts, pieces)
     unnamed = pieces.table.pool == ABSENT
     device_free = device_free_at(facts, when.event)
