@@ -25,6 +25,10 @@ __all__ = ["AddressSpace", "FreeLayers"]
 
 Int64 = npt.NDArray[np.int64]
 
+_DEPTH = 2
+"""Parts of a phase's name that a band tells."""
+_MOST_BANDS = 40
+
 
 @dataclass(frozen=True, eq=False)
 class FreeLayers:
@@ -100,3 +104,20 @@ class AddressSpace:
             reserved_bytes=reserved,
             largest_bytes=largest[event + 1],
         )
+
+    def bands(self) -> tuple[tuple[str, int, int], ...]:
+        """Phases that a curve is drawn over, as name, first event and one past the last: the innermost of at most two
+        parts, so that they do not overlap; of more than can be told apart those of the first part, as one each."""
+        phases = self.facts.phases
+        if phases.source == "none":
+            return ()
+        shallow = {name for name in phases.names if name.count("/") < _DEPTH}
+        outer = {name.rpartition("/")[0] for name in shallow}
+        shown = [i for i, name in enumerate(phases.names) if name in shallow and name not in outer]
+        found: dict[str, tuple[int, int]] = {}
+        for at in shown:
+            name = phases.names[at] if len(shown) <= _MOST_BANDS else phases.names[at].partition("/")[0]
+            first, stop = found.get(name, (int(phases.first[at]), 0))
+            found[name] = (min(first, int(phases.first[at])), max(stop, int(phases.stop[at])))
+        some = [(name, first, stop) for name, (first, stop) in found.items() if stop > first]
+        return tuple(some[:_MOST_BANDS])

@@ -21,6 +21,7 @@ from snapviz.snapshot.columns import ABSENT
 
 __all__ = [
     "BY",
+    "DANGLING",
     "Codes",
     "FreePlace",
     "LiveBlock",
@@ -29,9 +30,13 @@ __all__ = [
     "codes_of",
     "lies_at",
     "segments",
+    "words_of",
 ]
 
 Int64 = npt.NDArray[np.int64]
+
+DANGLING = "dangling"
+"""The label of parameters that should have been gone, in place of their category."""
 
 BY = ("category", "owner", "phase", "module")
 """What live blocks can be coloured by."""
@@ -72,7 +77,7 @@ def codes_of(facts: Facts, pieces: Pieces, by: str = "category") -> Codes:
     """The pieces of a moment by what they are. The sizes sum to what lies in segments."""
     allocation = allocation_of(pieces)
     live = np.flatnonzero(pieces.kind == LIVE)
-    names, value = _values(facts, allocation[live], by)
+    names, value = _values(facts, allocation[live], by, pieces.table.event)
     found, group = np.unique(value, return_inverse=True)
     total, _ = sums(group.reshape(-1).astype(np.int64), pieces.size_bytes[live], len(found))
     order = np.argsort(-total, kind="stable")
@@ -87,7 +92,7 @@ def codes_of(facts: Facts, pieces: Pieces, by: str = "category") -> Codes:
     return Codes(code, labels, sums(code, pieces.size_bytes, len(labels) + WHOLE)[0], rest)
 
 
-def _values(facts: Facts, allocation: Int64, by: str) -> tuple[Sequence[str], npt.NDArray[np.integer]]:
+def _values(facts: Facts, allocation: Int64, by: str, event: int) -> tuple[Sequence[str], npt.NDArray[np.integer]]:
     if by == "owner":
         return facts.owners, facts.owner[allocation]
     if by == "module":
@@ -95,7 +100,8 @@ def _values(facts: Facts, allocation: Int64, by: str) -> tuple[Sequence[str], np
     if by == "phase":
         names, first = folded_births(facts)
         return names, first[facts.birth[allocation]]
-    return CATEGORIES, facts.category[allocation]
+    dangles = facts.dangling_since[allocation] <= event
+    return (*CATEGORIES, DANGLING), np.where(dangles, len(CATEGORIES), facts.category[allocation])
 
 
 # ------------------------------------------------------------------ the table
@@ -220,6 +226,12 @@ def lies_at(space: AddressSpace, pieces: Pieces, piece: int) -> LiveBlock | Free
         holder_count=len(held),
         holder_bytes=int(table.block_bytes[held].sum()),
     )
+
+
+def words_of(facts: Facts, allocation: int) -> tuple[str, str, str]:
+    """Category, owner (or the module that was running, or the parameter that dangles) and folded phase of birth."""
+    name = facts.owners[int(facts.owner[allocation])] or facts.modules[int(facts.module[allocation])]
+    return CATEGORIES[int(facts.category[allocation])], name, fold(facts.births[int(facts.birth[allocation])])
 
 
 def _live(facts: Facts, pieces: Pieces, block: int) -> LiveBlock:

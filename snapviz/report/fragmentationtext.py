@@ -19,7 +19,7 @@ from snapviz.schema import (
 )
 from snapviz.units import format_bytes, format_exact
 
-__all__ = ["fragmentation_lines"]
+__all__ = ["doubts_in_words", "fragmentation_lines", "parts_in_words", "reserved_in_words"]
 
 _NOTES = 6
 _PHASES = 40
@@ -83,7 +83,7 @@ def _verdict(rank: RankFragmentation) -> str:
         times = plural(rank.ooms, "time")
         told.append(f"It ran out of memory {times}, last for {format_bytes(last.asked_bytes)}{_limit(last)}.")
     if rank.points:
-        told.append(_of_reserved(rank.points[0]))
+        told.append(reserved_in_words(rank.points[0]))
     # phases nest: the outermost of the run is the one that grew most
     grew = max(rank.phases, key=lambda one: one.grown_bytes, default=None)
     if grew is not None and grew.grown_beside_free_bytes * _MUCH > grew.grown_bytes:
@@ -97,7 +97,8 @@ def _limit(one: OutOfMemory) -> str:
     return " (which a limit on the process refused)" if one.why == "limit" else ""
 
 
-def _of_reserved(point: FragmentationPoint) -> str:
+def reserved_in_words(point: FragmentationPoint) -> str:
+    """A moment in a sentence or two: how much of what is reserved cannot be used."""
     parts, when = point.parts, f"{point.title[:1].upper()}{point.title[1:]}"
     total, held = parts.reserved_bytes, parts.busy_bytes + parts.mostly_free_bytes
     if total == 0:
@@ -159,35 +160,41 @@ def _point(rank: RankFragmentation, point: FragmentationPoint, who: str, width: 
 
 
 def _doubts(rank: RankFragmentation, point: FragmentationPoint, width: int) -> list[Line]:
-    """What these numbers cannot say, above them."""
+    return [one for text in doubts_in_words(rank.consistent, point) for one in wrapped(text, width, "~ ", "  ")]
+
+
+def doubts_in_words(consistent: bool, point: FragmentationPoint) -> list[str]:
+    """What the numbers of a moment cannot say, to stand above them."""
     told = []
     if not point.moment.trust.whole:
         told.append("as far as it is recorded: the reserved peak may have been higher")
     if count := point.estimated_blocks:
         larger = f"{plural(count, 'block')} from before the recording may each be up to 1 MiB larger than taken here"
         told.append(f"{larger}, and free memory smaller by as much")
-    if not rank.consistent:
+    if not consistent:
         told.append("the file contradicts itself: segments and blocks may not have been as shown")
     if point.pool_assumed_bytes:
         size = format_bytes(point.pool_assumed_bytes)
         told.append(f"{size} lie in segments whose pool nothing tells: taken for the default pool")
-    return [one for text in told for one in wrapped(text, width, "~ ", "  ")]
+    return told
+
+
+def parts_in_words(point: FragmentationPoint) -> list[tuple[str, int, str, str]]:
+    """Reserved memory explained: field, bytes, percent and words of each part that there is; they sum to it."""
+    expands = any(pool.expandable for pool in point.pools)
+    fixed = any(not pool.expandable for pool in point.pools)
+    busy = "pages" if expands and not fixed else "segments or pages" if expands else "segments"
+    sizes = [(field, getattr(point.parts, field), words.format(busy=busy)) for field, words in _PARTS]
+    return [(field, size, _share(size, point.parts.reserved_bytes), words) for field, size, words in sizes if size]
 
 
 def _parts(point: FragmentationPoint, width: int) -> list[Line]:
     parts = point.parts
-    expands = any(pool.expandable for pool in point.pools)
-    fixed = any(not pool.expandable for pool in point.pools)
-    busy = "pages" if expands and not fixed else "segments or pages" if expands else "segments"
     free = parts.reserved_bytes - parts.allocated_bytes
     lines = wrapped(f"{format_bytes(parts.allocated_bytes)} allocated, {format_exact(free)} more reserved:", width)
-    for field, words in _PARTS:
-        size = getattr(parts, field)
-        if size == 0:
-            continue
-        share = _share(size, parts.reserved_bytes)
+    for field, size, share, words in parts_in_words(point):
         style = "warning" if field == "unexplained_bytes" else ""
-        text = cut_left(words.format(busy=busy), width - _ROOM - 8)
+        text = cut_left(words, width - _ROOM - 8)
         lines.append(
             line(pad(format_bytes(size), _ROOM, right=True), pad(share, 6, right=True), "  ", Span(text, style))
         )

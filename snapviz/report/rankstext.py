@@ -12,7 +12,7 @@ from snapviz.report.words import broken_in_words, change, frames_in_words, plura
 from snapviz.schema import BrokenRank, DiffOptions, ForeignMemory, RankFigures, RanksReport, Spread
 from snapviz.units import format_bytes, format_exact
 
-__all__ = ["ranks_lines"]
+__all__ = ["rank_notes", "ranks_in_words", "ranks_lines"]
 
 _ALL = 16
 """Ranks of which each has a row; of more, those that matter."""
@@ -33,10 +33,10 @@ def ranks_lines(report: RanksReport, width: int = 100, top: int = 10) -> list[Li
     """The report in lines of at most ``width`` columns (at least 60), ``top`` ranks and rows of what differs."""
     width = max(60, width)
     lines = run_lines(report.run, width)
-    lines += wrapped(clean(f"{_verdict(report)}{UNREAD if report.broken and report.ranks else ''}"), width)
+    lines += wrapped(clean(f"{ranks_in_words(report)}{UNREAD if report.broken and report.ranks else ''}"), width)
     lines += broken_lines(report.broken, width)
     lines += note_lines(report.notes, width)
-    lines += note_lines(_rank_notes(report.ranks), width)
+    lines += note_lines(rank_notes(report.ranks), width)
     lines += _rank_table(report, width, top)
     lines += _quantiles(report, width)
     lines += _foreign_lines(report.ranks, width)
@@ -53,7 +53,8 @@ def _what(spread: Spread) -> str:
     return f"{measure}peak{f' in {spread.phase}' if spread.phase else ''}"
 
 
-def _verdict(report: RanksReport) -> str:
+def ranks_in_words(report: RanksReport) -> str:
+    """The worst rank, how far it is from the others, and which are outliers."""
     spread = report.spread
     if spread is None:
         return "no rank could be read: there is nothing to compare."
@@ -87,7 +88,7 @@ def _over(spread: Spread) -> str:
     return f"{format_bytes(apart)}{percent} above the median, rank {spread.median_rank}"
 
 
-def _rank_notes(ranks: Sequence[RankFigures]) -> list[str]:
+def rank_notes(ranks: Sequence[RankFigures]) -> list[str]:
     """Notes of ranks, each once, with the ranks that have it."""
     found: dict[str, list[int]] = {}
     for one in ranks:
