@@ -90,7 +90,7 @@ def _merged(base: Sequence[str], head: Sequence[str]) -> tuple[str, ...]:
 
 def _spread_out(grid: RankGrid, phases: Sequence[str], ranks: tuple[int, ...]) -> RankGrid:
     row = {name: at for at, name in enumerate(phases)}
-    place = np.ix_([row[name] for name in grid.phases], np.searchsorted(ranks, grid.ranks))
+    place = np.ix_(np.array([row[name] for name in grid.phases], np.int64), np.searchsorted(ranks, grid.ranks))
     value = np.full((len(phases), len(ranks)), MISSING, np.int64)
     least = np.zeros(value.shape, bool)
     value[place], least[place] = grid.value_bytes, grid.at_least

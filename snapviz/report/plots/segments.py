@@ -31,6 +31,8 @@ KINDS = ("pending", "free, in a busy segment", "free, pinned by little", "free, 
 _GREY = "140, 149, 159"
 _FILLS = ("#b9a3d6", f"rgba({_GREY}, 0.34)", "rgba(245, 200, 66, 0.30)", f"rgba({_GREY}, 0.10)")
 _PATTERNS = ("x", "", "/", "")
+_DARK = {"bgcolor": "#24292f", "bordercolor": "#24292f", "font": {"size": 13, "color": "#ffffff"}}
+"""Of hover labels: colours of bars are too light for the white words on them."""
 _PICKED = colours.HEAD
 _LABEL = 40
 _EDGES = 300
@@ -79,6 +81,7 @@ def segment_map(
             "annotations": [_head(one.row, text) for one, text in zip(layout.groups, heads, strict=True)],
             "shapes": _outlines(bars, picked) if picked is not None else [],
             "hovermode": "closest",
+            "hoverlabel": _DARK,
             "clickmode": "event",
         },
     )
@@ -121,7 +124,7 @@ def _bar_trace(
     bars: Bars, layout: Layout, mine: npt.NDArray[np.intp], name: str, look: dict[str, Any], hover: Sequence[str] | None
 ) -> dict[str, Any]:
     size = bars.size_bytes[mine]
-    trace = {
+    trace: dict[str, Any] = {
         "type": "bar",
         "orientation": "h",
         "name": name,

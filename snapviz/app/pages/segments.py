@@ -1,0 +1,257 @@
+"""Segments: the address space at a moment, block by block, and free memory over the run, of base and of head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import Dash, Input, Output, State, dcc, html, no_update
+
+from snapviz.app import controls
+from snapviz.app.results import Results
+from snapviz.app.segmentviews import Name, curve, lies, map_of, shared_row_bytes, summary, table_of
+from snapviz.app.spaces import SIDES, Side, Spaces, moments_of
+from snapviz.app.state import State as PageState
+from snapviz.errors import SnapvizError
+from snapviz.report.fragmentationtext import reserved_in_words
+from snapviz.report.layout import clean
+
+__all__ = ["NAME", "PATH", "TITLE", "layout", "register"]
+
+NAME, PATH, TITLE = "segments", "/segments", "Segments"
+
+_MOMENTS = 240
+_LEAST_PX = 150
+_BY = [("", "category"), ("owner", "owner"), ("phase", "phase"), ("module", "module")]
+_ORDER = [("", "size"), ("free", "held free"), ("address", "address")]
+_AXES = [("time", "time"), ("event", "event")]
+
+
+def layout(state: PageState, results: Results) -> Any:
+    """The page: both sides' places, which the callbacks fill."""
+    return html.Div(
+        [
+            html.H1("The address space", id="seg-verdict"),
+            html.Div(
+                [
+                    controls.select("rank", "rank", [("", "first")], w=110),
+                    dmc.Select(
+                        id="seg-at", label="moment", data=[], value="", size="xs", searchable=True, w=260,
+                        allowDeselect=False,
+                    ),
+                    controls.segmented("by", "colour by", _BY, state.by if state.by in dict(_BY) else ""),
+                    controls.segmented("view", "order", _ORDER, state.view if state.view in dict(_ORDER) else ""),
+                    controls.segmented("axis", "axis", _AXES, state.axis),
+                ],
+                className="controls no-print",
+            ),
+            html.Div([_side(side) for side in SIDES], className="sides"),
+            dcc.Store(id="seg-none"),
+        ],
+        className="segments",
+    )  # fmt: skip
+
+
+def _side(side: str) -> Any:
+    of = f"of {side}"
+    return html.Section(
+        [
+            html.H2(id=f"seg-title-{side}"),
+            html.Div(id=f"seg-summary-{side}", **{"aria-live": "polite"}),
+            html.Div(
+                controls.chart(
+                    f"seg-curve-{side}",
+                    f"reserved memory {of} over the run: allocated, pending and kinds of free",
+                    table=html.Div(id=f"seg-curve-table-{side}"),
+                    height=250,
+                    zoomable=True,
+                ),
+                title="click: the map at that moment",
+            ),
+            html.Div(id=f"seg-lies-{side}", className="lies", **{"aria-live": "polite"}),
+            html.P(id=f"seg-words-{side}", className="faint"),
+            html.Div(
+                controls.chart(
+                    f"seg-map-{side}",
+                    f"segments {of}, block by block",
+                    table=html.Div(id=f"seg-table-{side}"),
+                    height=_LEAST_PX,
+                ),
+                className="tall",
+            ),
+        ],
+        id=f"seg-side-{side}",
+        **{"aria-label": side},
+    )
+
+
+def register(app: Dash, results: Results) -> None:
+    """Its callbacks."""
+    spaces = Spaces(results)
+    prefix = app.config.requests_pathname_prefix
+    _controls(app, results, spaces)
+    _verdict(app, spaces)
+    for side in SIDES:
+        _shown(app, spaces, side, results)
+        _curve(app, spaces, side)
+        _map(app, spaces, side, prefix)
+        _clicks(app, side)
+
+
+def _there(spaces: Spaces, state: PageState, side: str) -> Side | None:
+    """A side; none where no run is chosen, or it has no such rank or moment (which its summary says)."""
+    if state.page != NAME or not getattr(state, side):
+        return None
+    try:
+        return spaces.side(state, side)
+    except SnapvizError:
+        return None
+
+
+def _controls(app: Dash, results: Results, spaces: Spaces) -> None:
+    @app.callback(
+        Output({"type": "ctl", "key": "rank"}, "data", allow_duplicate=True),
+        Output("seg-at", "data"),
+        Output("seg-at", "value"),
+        Input("state", "data"),
+        prevent_initial_call="initial_duplicate",
+    )
+    def options(data: dict[str, Any] | None) -> tuple[Any, ...]:
+        state = PageState.of(data)
+        if state.page != NAME:
+            return no_update, no_update, no_update
+        ranks = [{"value": "", "label": "first"}]
+        ranks += [{"value": str(rank), "label": f"rank {rank}"} for rank in results.ranks(state)]
+        found: dict[str, str] = {}
+        for side in SIDES:
+            there = _there(spaces, state, side)
+            if there is not None:
+                found |= dict(moments_of(there.space, _MOMENTS))
+        picked = state.bt is not None or state.ht is not None
+        value = "picked" if picked else state.at
+        moments = [{"value": key, "label": clean(text)} for key, text in found.items()]
+        if picked:
+            moments.insert(0, {"value": "picked", "label": "picked on a curve"})
+        elif value not in found:
+            moments.append({"value": value, "label": clean(value)})
+        return ranks, moments, value
+
+    @app.callback(
+        Output("go", "data", allow_duplicate=True),
+        Input("seg-at", "value"),
+        State("state", "data"),
+        prevent_initial_call=True,
+    )
+    def moment(value: str | None, data: dict[str, Any] | None) -> Any:
+        state = PageState.of(data)
+        if value in (None, "picked") or (value == state.at and state.bt is None and state.ht is None):
+            return no_update
+        return {"at": value, "bt": None, "ht": None, "name": None}
+
+
+def _verdict(app: Dash, spaces: Spaces) -> None:
+    @app.callback(Output("seg-verdict", "children"), Input("state", "data"))
+    def verdict(data: dict[str, Any] | None) -> Any:
+        state = PageState.of(data)
+        told = []
+        for side in SIDES:
+            there = _there(spaces, state, side)
+            if there is not None and there.moment is not None:
+                told.append(f"{clean(there.run_id)}: {_first(reserved_in_words(_point(there)))}")
+        return [html.Div(text) for text in told] or "The address space"
+
+
+def _first(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _point(side: Side) -> Any:
+    from snapviz.analyze.fragmentation import fragmentation_at
+
+    assert side.moment is not None
+    return fragmentation_at(side.space, side.wanted, side.moment)
+
+
+def _shown(app: Dash, spaces: Spaces, side: str, results: Results) -> None:
+    @app.callback(
+        Output(f"seg-side-{side}", "hidden"),
+        Output(f"seg-title-{side}", "children"),
+        Output(f"seg-summary-{side}", "children"),
+        Input("state", "data"),
+    )
+    def show(data: dict[str, Any] | None) -> tuple[Any, ...]:
+        state = PageState.of(data)
+        run_id = getattr(state, side)
+        if not run_id:
+            return True, [], []
+        title = [html.Span(side, className=f"tag {side}"), " ", clean(run_id)]
+        try:
+            return False, title, summary(spaces.side(state, side))
+        except SnapvizError as error:
+            return False, title, controls.notice(results.runs.public(str(error)), grave=True)
+
+
+def _curve(app: Dash, spaces: Spaces, side: str) -> None:
+    @app.callback(
+        Output(f"seg-curve-{side}", "figure"),
+        Input("state", "data"),
+        Input(f"seg-curve-{side}", "relayoutData"),
+    )
+    def draw(data: dict[str, Any] | None, moved: dict[str, Any] | None) -> Any:
+        state = PageState.of(data)
+        there = _there(spaces, state, side)
+        if there is None:
+            return no_update
+        low, high = (moved or {}).get("xaxis.range[0]"), (moved or {}).get("xaxis.range[1]")
+        window = (float(low), float(high)) if low is not None and high is not None else (None, None)
+        return curve(there, state.axis, *window)
+
+
+def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
+    @app.callback(
+        Output(f"seg-map-{side}", "figure"),
+        Output(f"seg-map-{side}", "style"),
+        Output(f"seg-words-{side}", "children"),
+        Output(f"seg-table-{side}", "children"),
+        Output(f"seg-lies-{side}", "children"),
+        Input("state", "data"),
+    )
+    def draw(data: dict[str, Any] | None) -> tuple[Any, ...]:
+        state = PageState.of(data)
+        there = _there(spaces, state, side)
+        if there is None or there.moment is None:
+            return {"data": [], "layout": {}}, {"display": "none"}, "", [], []
+        both = [found for one in SIDES if (found := _there(spaces, state, one)) is not None]
+        named = Name.of(state.name)
+        mine = named if named is not None and named.side == side else None
+        figure, words = map_of(there, state, shared_row_bytes(both), mine)
+        picked = lies(there, mine, state, prefix) if mine is not None else []
+        style = {"height": f"{figure['layout']['height']}px"}
+        return figure, style, words, table_of(there, state, side, prefix), picked
+
+
+def _clicks(app: Dash, side: str) -> None:
+    cursor = "bt" if side == "base" else "ht"
+
+    @app.callback(
+        Output("go", "data", allow_duplicate=True),
+        Input(f"seg-curve-{side}", "clickData"),
+        prevent_initial_call=True,
+    )
+    def moment(clicked: dict[str, Any] | None) -> Any:
+        events = [point["customdata"] for point in (clicked or {}).get("points", ()) if "customdata" in point]
+        return {cursor: int(events[0]), "name": None} if events else no_update
+
+    @app.callback(
+        Output("go", "data", allow_duplicate=True),
+        Input(f"seg-map-{side}", "clickData"),
+        prevent_initial_call=True,
+    )
+    def block(clicked: dict[str, Any] | None) -> Any:
+        picked = [point["customdata"] for point in (clicked or {}).get("points", ()) if "customdata" in point]
+        if not picked:
+            return no_update
+        # a typed array of the browser's arrives as a mapping
+        found = list(picked[0].values()) if isinstance(picked[0], dict) else picked[0]
+        first, last = int(found[0]), int(found[1])
+        return {"name": f"{side}:{first}" + (f"-{last}" if last > first else "")}

@@ -1,0 +1,307 @@
+"""The parts of the Segments page: pure functions of finished numbers to components and figures."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dash import html
+
+from snapviz.analyze.fragmentation import fragmentation_at
+from snapviz.analyze.fragmentationparts import Pieces
+from snapviz.analyze.segmentblocks import BY, LiveBlock, SegmentFigures, codes_of, lies_at, segments
+from snapviz.analyze.segmentmap import ORDERS, bars_of, laid_out, row_bytes_for
+from snapviz.app.controls import link, table
+from snapviz.app.spaces import Side
+from snapviz.app.state import State
+from snapviz.report.fragmentationtext import doubts_in_words, parts_in_words, reserved_in_words
+from snapviz.report.layout import clean
+from snapviz.report.plots.base import Figure
+from snapviz.report.plots.segments import Marks, Picked, free_over_time, segment_map
+from snapviz.report.segmentwords import (
+    block_words,
+    free_words,
+    group_heads,
+    hover_words,
+    segment_words,
+    stack_words,
+    when_words,
+)
+from snapviz.report.words import plural
+from snapviz.snapshot.columns import ABSENT
+from snapviz.units import format_bytes, format_exact
+
+__all__ = ["Name", "curve", "lies", "map_of", "shared_row_bytes", "summary", "table_of"]
+
+_ROWS = 60
+"""Rows of a table on the page."""
+_NEAR = 12
+"""Frames of a stack that are open to the eye; the others below them."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """What is picked, as ``State.name`` has it: ``head:12``, ``head:12-40`` pieces, ``head:s3`` a segment."""
+
+    side: str
+    first: int
+    last: int
+    segment: bool
+
+    @classmethod
+    def of(cls, text: str) -> Name | None:
+        """None where a text names nothing."""
+        found = re.fullmatch(r"(base|head):(s?)([0-9]{1,9})(?:-([0-9]{1,9}))?", text)
+        if found is None:
+            return None
+        first = int(found[3])
+        return cls(found[1], first, max(first, int(found[4] or first)), bool(found[2]))
+
+    def pieces(self, pieces: Pieces) -> Picked | None:
+        """The first and last piece; none where this moment has none such."""
+        if not self.segment:
+            return Picked(self.first, self.last) if self.last < len(pieces.start) else None
+        mine = np.flatnonzero(pieces.segment == self.first)
+        return Picked(int(mine[0]), int(mine[-1])) if len(mine) else None
+
+
+# ------------------------------------------------------------------ in words
+
+
+def summary(side: Side) -> list[Any]:
+    """What a moment is made of, after what its numbers cannot say."""
+    moment, facts = side.moment, side.space.facts
+    if moment is None:
+        return [html.P(f"rank {facts.rank} has no moment {clean(side.wanted.text)}.", className="faint")]
+    point = fragmentation_at(side.space, side.wanted, moment)
+    doubts = doubts_in_words(facts.replay.consistent, point)
+    doubts += [clean(note) for note in facts.notes[:4]]
+    parts, total = point.parts, point.parts.reserved_bytes
+    when = f"rank {facts.rank}, {when_words(side.space, moment.event)}"
+    where = f", in {clean(moment.phase)}" if moment.phase not in (None, "run") else ""
+    rows = [
+        [words, html.Span(format_bytes(size), title=format_exact(size)), share]
+        for _, size, share, words in parts_in_words(point)
+    ]
+    free = total - parts.allocated_bytes - parts.pending_bytes
+    largest = max((one.largest_free_bytes for one in point.pools), default=0)
+    head = [
+        _figure("reserved", total),
+        _figure("allocated", parts.allocated_bytes),
+        _figure("free", free),
+        _figure("largest free block", largest),
+        _figure("can be given back", parts.whole_bytes),
+    ]
+    return [
+        *[html.Div(text, className="notice") for text in doubts],
+        html.P(f"{when}{where}", className="faint"),
+        html.P(reserved_in_words(point)),
+        html.Dl(head, className="figures"),
+        html.Details(
+            [
+                html.Summary("reserved memory, every byte of it"),
+                table(f"the parts sum to {format_exact(total)}", ("what", "bytes", "of reserved"), rows, (1, 2)),
+            ]
+        ),
+    ]
+
+
+def _figure(what: str, size: int) -> Any:
+    return html.Div([html.Dt(what), html.Dd(format_bytes(size), title=format_exact(size))])
+
+
+# ------------------------------------------------------------------ figures
+
+
+def curve(side: Side, axis: str, low: float | None = None, high: float | None = None) -> Figure:
+    """Free memory over a run, or over a window of it, with where the moment is."""
+    space, replay = side.space, side.space.facts.replay
+    timed = axis == "time" and replay.has_times
+    rising = np.maximum.accumulate(replay.time_us) if timed else replay.time_us
+    zero = int(rising[0]) if timed else 0
+
+    def place(event: Any) -> Any:
+        at = np.asarray(event, np.int64)
+        return (rising[np.maximum(at, 0)] - zero) / 1e6 if timed else at.astype(np.float64)
+
+    first, stop = 0, len(replay)
+    if low is not None and high is not None:
+        edges = np.array([low, high]) * 1e6 + zero if timed else np.array([low, high])
+        first, stop = (int(e) for e in (np.searchsorted(rising, edges) if timed else np.clip(edges, 0, stop)))
+    found = space.layers(first=first, stop=max(stop, first))
+    ooms = space.ooms[-200:]
+    marks = Marks(
+        axis="seconds since the first event" if timed else "event",
+        place=place(found.event),
+        bands=tuple((name, float(place(a)), float(place(min(z, len(replay) - 1)))) for name, a, z in space.bands()),
+        cursor=float(place(side.moment.event)) if side.moment is not None else None,
+        ooms=tuple((int(e), float(place(e)), int(replay.reserved_bytes[e])) for e in ooms),
+    )
+    return free_over_time(found, marks)
+
+
+def map_of(side: Side, state: State, row_bytes: int, name: Name | None) -> tuple[Figure, str]:
+    """The segments of a moment, and in words what is in the picture."""
+    assert side.moment is not None
+    facts, pieces = side.space.facts, side.space.pieces(side.moment.event)
+    codes = codes_of(facts, pieces, state.by if state.by in BY else BY[0])
+    layout = laid_out(pieces, row_bytes, state.view if state.view in ORDERS else ORDERS[0])
+    bars = bars_of(pieces, layout, codes.code)
+    picked = name.pieces(pieces) if name is not None else None
+    drawn = segment_map(
+        bars, layout, codes, group_heads(pieces, facts, layout), hover_words(facts, pieces, bars), picked
+    )
+    words = f"{plural(len(pieces.table), 'segment')} in {format_bytes(int(pieces.table.size_bytes.sum()))}, "
+    words += f"{plural(len(pieces.start), 'piece')}; a row is {format_bytes(row_bytes)}"
+    if len(bars) < len(pieces.start):
+        words += ". What is smaller than a pixel is drawn together with its neighbours: click to list it"
+    if layout.more:
+        words += f". {plural(layout.more, 'more segment')} with {format_bytes(layout.more_bytes)} have no room here"
+    return drawn, words
+
+
+def shared_row_bytes(sides: list[Side]) -> int:
+    """Bytes of a row that suit both runs, so that they can be compared by eye."""
+    moments = [(side.space, side.moment) for side in sides if side.moment is not None]
+    return max((row_bytes_for(space.pieces(moment.event)) for space, moment in moments), default=1)
+
+
+# ------------------------------------------------------------------ the table
+
+
+def table_of(side: Side, state: State, which: str, prefix: str) -> Any:
+    """The segments of a moment in figures, as the picture has them in order."""
+    assert side.moment is not None
+    facts, pieces = side.space.facts, side.space.pieces(side.moment.event)
+    figures = segments(pieces)
+    order = {"free": -(figures.busy_bytes + figures.mostly_free_bytes), "address": np.arange(len(pieces.table))}
+    ordered = np.argsort(order.get(state.view, -figures.size_bytes), kind="stable")
+    rows = [
+        _segment_row(side, pieces, figures, int(g), link(f"#{g}", state.with_(name=f"{which}:s{g}"), prefix))
+        for g in ordered[:_ROWS]
+    ]
+    rest = ordered[_ROWS:]
+    if len(rest):
+        rows.append([f"{len(rest):,} more", "", *_sizes(figures, rest), ""])
+    caption = f"segments of rank {facts.rank}"
+    head = ("segment", "pool", "size", "allocated", "free", "largest free", "blocks", "largest live block in it")
+    return table(caption, head, rows, (2, 3, 4, 5, 6))
+
+
+def _segment_row(side: Side, pieces: Pieces, figures: SegmentFigures, segment: int, name: Any) -> list[Any]:
+    one = np.array([segment])
+    largest = int(figures.largest[segment])
+    block = int(np.searchsorted(pieces.start, _address(side, largest))) if largest != ABSENT else ABSENT
+    found = lies_at(side.space, pieces, block) if block != ABSENT else None
+    pinned = "pinned by " if figures.mostly_free_bytes[segment] else ""
+    words = f"{pinned}{block_words(found)}" if isinstance(found, LiveBlock) else "nothing"
+    return [name, segment_words(pieces, side.space.facts, segment), *_sizes(figures, one), words]
+
+
+def _address(side: Side, allocation: int) -> int:
+    return int(side.space.facts.replay.allocations.address[allocation])
+
+
+def _sizes(figures: SegmentFigures, some: Any) -> list[Any]:
+    sums = [int(values[some].sum()) for values in (figures.size_bytes, figures.allocated_bytes, figures.free_bytes)]
+    sums.append(int(figures.largest_free_bytes[some].max()))
+    return [
+        *(html.Span(format_bytes(size), title=format_exact(size)) for size in sums),
+        f"{int(figures.blocks[some].sum()):,}",
+    ]
+
+
+# ------------------------------------------------------------------ what lies there
+
+
+def lies(side: Side, name: Name, state: State, prefix: str) -> list[Any]:
+    """What is picked."""
+    assert side.moment is not None
+    pieces = side.space.pieces(side.moment.event)
+    picked = name.pieces(pieces)
+    if picked is None:
+        return [html.P("What was picked is not there at this moment.", className="faint")]
+    close = link("close", state.with_(name=None), prefix, className="close")
+    if picked.first != picked.last:
+        return [close, *_several(side, pieces, picked, name, state, prefix)]
+    found = lies_at(side.space, pieces, picked.first)
+    if isinstance(found, LiveBlock):
+        return [close, *_live(side, pieces, found)]
+    segment = segment_words(pieces, side.space.facts, found.segment)
+    rows = [
+        ("bytes", _both(found.size_bytes)),
+        ("segment", f"#{found.segment}: {segment}, {format_bytes(int(pieces.table.size_bytes[found.segment]))}"),
+        ("offset in it", _both(found.offset_bytes)),
+    ]
+    if found.block_bytes != found.size_bytes:
+        rows.append(("part of a free block of", _both(found.block_bytes)))
+    rows += [(way, block_words(one) if one else "the segment's edge") for way, one in _neighbours(found)]
+    out = [close, html.H3(f"{format_bytes(found.size_bytes)} {free_words(found)}"), _list(rows)]
+    if found.holder_count:
+        unit = "page" if found.paged else "segment"
+        said = f"{format_bytes(found.unit_free_bytes)} of this {unit} of {format_bytes(found.unit_bytes)} is free. "
+        said += f"{plural(found.holder_count, 'block')} with {format_bytes(found.holder_bytes)} in it "
+        said += "keep it from being given back:" if found.holder_count > 1 else "keeps it from being given back:"
+        out += [html.P(said), html.Ul([html.Li(_holder(one)) for one in found.holders])]
+    return out
+
+
+def _neighbours(found: Any) -> tuple[tuple[str, LiveBlock | None], ...]:
+    return ("before it", found.before), ("after it", found.after)
+
+
+def _holder(one: LiveBlock) -> list[Any]:
+    return [block_words(one), html.Div(stack_words(one), className="faint mono")]
+
+
+def _both(size: int) -> str:
+    exact = format_exact(size)
+    return exact if size < 1024 else f"{format_bytes(size)} ({exact})"
+
+
+def _list(rows: list[tuple[str, Any]]) -> Any:
+    return html.Dl([each for what, value in rows for each in (html.Dt(what), html.Dd(value))], className="facts")
+
+
+def _live(side: Side, pieces: Pieces, one: LiveBlock) -> list[Any]:
+    facts = side.space.facts
+    rows: list[tuple[str, Any]] = [
+        ("bytes", _both(one.block_bytes)),
+        ("asked for", format_exact(one.requested_bytes) + (" (the block may be larger)" if one.estimated else "")),
+        ("owner", clean(one.owner) or "not known"),
+        ("category", f"{one.category} ({one.evidence}{f': {clean(one.why)}' if one.why else ''})"),
+        ("module", clean(one.module) or "not known"),
+        ("born in", f"{clean(one.birth_phase)}, {when_words(side.space, one.alloc_event)}"),
+        ("freed", when_words(side.space, one.free_event) + (", and still held back" if one.pending else "")),
+        ("segment", f"#{one.segment}: {segment_words(pieces, facts, one.segment)}"),
+        ("offset in it", _both(one.offset_bytes)),
+    ]
+    frames = [html.Li(clean(text)) for text in one.stack]
+    stack: list[Any] = [html.Ol(frames[:_NEAR], className="stack mono")] if frames else [html.P("no stack is recorded")]
+    if len(frames) > _NEAR:
+        more = html.Summary(f"{len(frames) - _NEAR} more frames")
+        stack.append(html.Details([more, html.Ol(frames[_NEAR:], className="stack mono", start=_NEAR + 1)]))
+    words = "dangling" if one.dangling else ""
+    return [html.H3(block_words(one), className=words), _list(rows), *stack]
+
+
+def _several(side: Side, pieces: Pieces, picked: Picked, name: Name, state: State, prefix: str) -> list[Any]:
+    """Pieces that are drawn as one, or those of a segment, one by one."""
+    segment = int(pieces.segment[picked.first])
+    head = segment_words(pieces, side.space.facts, segment)
+    count = picked.last - picked.first + 1
+    size = int(pieces.size_bytes[picked.first : picked.last + 1].sum())
+    title = f"segment #{segment}: {head}" if name.segment else f"{plural(count, 'piece')} of segment #{segment}"
+    rows = []
+    for at in range(picked.first, min(picked.last + 1, picked.first + _ROWS)):
+        found = lies_at(side.space, pieces, at)
+        words = block_words(found) if isinstance(found, LiveBlock) else free_words(found)
+        offset = f"{int(pieces.start[at] - pieces.table.address[segment]):,}"
+        rows.append([link(words, state.with_(name=f"{name.side}:{at}"), prefix), offset, f"{pieces.size_bytes[at]:,}"])
+    if count > _ROWS:
+        rest = int(pieces.size_bytes[picked.first + _ROWS : picked.last + 1].sum())
+        rows.append([f"{count - _ROWS:,} more", "", f"{rest:,}"])
+    caption = f"{format_exact(size)} in {plural(count, 'piece')}, by address"
+    return [html.H3(title), table(caption, ("what", "offset", "bytes"), rows, (1, 2))]

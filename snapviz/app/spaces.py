@@ -1,0 +1,88 @@
+"""Address spaces of ranks, prepared once a worker: those that were asked for last."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from snapviz.analyze.addressspace import AddressSpace
+from snapviz.analyze.fragmentationpoints import Wanted, moment_at, oom_events, parse_wanted
+from snapviz.app.results import Results
+from snapviz.app.state import State
+from snapviz.errors import RunError, UsageError
+from snapviz.schema import Moment
+
+__all__ = ["SIDES", "Side", "Spaces", "moments_of", "rank_of"]
+
+SIDES = ("base", "head")
+
+_KEPT = 3
+"""Of two million events each has some 150 MB of curves."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Base or head at the moment that a state asks for."""
+
+    run_id: str
+    space: AddressSpace
+    wanted: Wanted
+    moment: Moment | None  # none: it has none such
+
+
+class Spaces:
+    """Prepared address spaces. Safe to share between threads."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, int], AddressSpace] = OrderedDict()
+
+    def space(self, run_id: str, rank: int) -> AddressSpace:
+        """That of one rank. Raises ``SnapvizError``."""
+        facts = self._results.facts(run_id, rank)
+        with self._lock:
+            found = self._kept.get((run_id, rank))
+            if found is None or found.facts is not facts:
+                found = AddressSpace(facts)
+                self._kept[run_id, rank] = found
+            self._kept.move_to_end((run_id, rank))
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+            return found
+
+    def side(self, state: State, side: str) -> Side:
+        """Base or head at its moment. Raises ``SnapvizError``."""
+        run_id = getattr(state, side)
+        space = self.space(run_id, rank_of(self._results, state, run_id))
+        event = state.bt if side == "base" else state.ht
+        if event is not None:
+            if not -1 <= event < len(space.facts.replay):
+                raise UsageError(f"{run_id} has no event {event:,}: it has {len(space.facts.replay):,}")
+            return Side(run_id, space, Wanted(None, event=event), moment_at(space.facts, event))
+        wanted = parse_wanted(state.at or "peak")
+        return Side(run_id, space, wanted, space.when(wanted))
+
+
+def rank_of(results: Results, state: State, run_id: str) -> int:
+    """The rank that a state shows of a run: the one it names, else the first of both runs.
+
+    Raises ``RunError`` where the run has no such rank, or none at all.
+    """
+    if state.rank is not None:
+        return results.run(run_id).rank(state.rank).rank
+    mine = [rank.rank for rank in results.run(run_id).ranks]
+    if not mine:
+        raise RunError(f"{run_id}: no rank could be read")
+    other = state.head if run_id == state.base else state.base
+    shared = [rank.rank for rank in results.run(other).ranks] if other else mine
+    return next((rank for rank in mine if rank in shared), mine[0])
+
+
+def moments_of(space: AddressSpace, most: int) -> list[tuple[str, str]]:
+    """What ``--at`` takes, and in words: where memory ran out, then the run's peak and end, then phases."""
+    count = len(oom_events(space.facts))
+    ooms = [(f"oom:{n}", f"memory ran out ({n} of {count})") for n in range(max(1, count - 7), count + 1)]
+    phases = [(f"phase:{name}:{end}", f"{end} of {name}") for name in space.stretches.folded for end in ("peak", "end")]
+    return [("", "reserved peak"), ("end", "end of the run"), *ooms, *phases][:most]
