@@ -14,12 +14,12 @@ import numpy.typing as npt
 from snapviz.analyze.bands import columns_of, extremes
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.fragmentationparts import Pieces, pieces_of
-from snapviz.analyze.fragmentationphases import curves_of, held_free, streams_of
+from snapviz.analyze.fragmentationphases import curves_of, held_free, phases_of, streams_of
 from snapviz.analyze.fragmentationpoints import Wanted, oom_events, resolve
 from snapviz.analyze.stretches import Stretches
 from snapviz.replay.freeblocks import FreeCurves
 from snapviz.replay.segments import SegmentHistory
-from snapviz.schema import Moment
+from snapviz.schema import Moment, PhaseFragmentation
 
 __all__ = ["AddressSpace", "FreeLayers"]
 
@@ -62,6 +62,11 @@ class AddressSpace:
     def held(self) -> Int64:
         """[1 + E] free bytes that could not be given back, before the first event and after each."""
         return held_free(self.facts, self.curves)
+
+    @cached_property
+    def phases(self) -> tuple[PhaseFragmentation, ...]:
+        """The folded phases, in order of their start; none without an event."""
+        return phases_of(self.facts, self.curves) if len(self.facts.replay) else ()
 
     @cached_property
     def ooms(self) -> Int64:

@@ -16,7 +16,6 @@ from snapviz.analyze.fragmentationparts import (
     pool_parts,
     reserved_parts,
 )
-from snapviz.analyze.fragmentationphases import phases_of
 from snapviz.analyze.fragmentationpins import pending_of, pins_of
 from snapviz.analyze.fragmentationpoints import (
     DEFAULT_MOMENTS,
@@ -107,7 +106,7 @@ def _rank(rank: Rank, known: AddressSpace, wanted: Sequence[Wanted]) -> RankFrag
         streams=known.streams,
         points=tuple(fragmentation_at(known, one, when) for one, when in moments if when is not None),
         missing_points=tuple(one.text for one, when in moments if when is None),
-        phases=phases_of(facts, known.curves) if len(facts.replay) else (),
+        phases=known.phases,
         ooms=len(known.ooms),
         out_of_memory=out_of_memory(facts, known.history),
     )

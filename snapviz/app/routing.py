@@ -52,7 +52,7 @@ def _route(app: Dash, results: Results, pages: list[ModuleType]) -> None:
         State("listed", "data"),
     )
     def show(path: str, query: str, done: Any, shown: str | None, listed: str | None) -> tuple[Any, ...]:
-        state = PageState.from_url(app.strip_relative_path(path or "/") or "/", query or "")
+        state = PageState.from_url(f"/{app.strip_relative_path(path or '/') or ''}", query or "")
         links, runs = shell.nav(pages, state, app.config.requests_pathname_prefix), _runs(results, state, listed)
         around = (links, no_update, *runs)
         page = by_name[state.page]

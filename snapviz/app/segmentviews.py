@@ -33,7 +33,18 @@ from snapviz.report.words import plural
 from snapviz.snapshot.columns import ABSENT
 from snapviz.units import format_bytes, format_exact
 
-__all__ = ["Name", "curve", "lies", "map_of", "shared_row_bytes", "summary", "table_of"]
+__all__ = [
+    "Name",
+    "alone",
+    "compared",
+    "curve",
+    "lies",
+    "map_of",
+    "phase_table",
+    "shared_row_bytes",
+    "summary",
+    "table_of",
+]
 
 _ROWS = 60
 """Rows of a table on the page."""
@@ -108,6 +119,40 @@ def summary(side: Side) -> list[Any]:
     ]
 
 
+_COMPARED = (
+    ("allocated", ("allocated_bytes",)),
+    ("pending", ("pending_bytes",)),
+    ("free and cannot be given back", ("busy_bytes", "mostly_free_bytes")),
+    ("kept by private pools", ("private_bytes",)),
+    ("free and can be given back", ("whole_bytes",)),
+    ("unexplained", ("unexplained_bytes",)),
+)
+
+
+def compared(base: Side, head: Side) -> str:
+    """What head reserves more or less than base at the moments of both, and what it is: the parts sum to it."""
+    assert base.moment is not None
+    assert head.moment is not None
+    one, two = (fragmentation_at(side.space, side.wanted, side.moment).parts for side in (base, head) if side.moment)
+    delta = two.reserved_bytes - one.reserved_bytes
+    more = f"{format_bytes(abs(delta))} {'more' if delta > 0 else 'less'} than" if delta else "exactly as much as"
+    text = f"{clean(head.run_id)} reserves {more} {clean(base.run_id)} {_moment_words(base, head)}"
+    text += f" ({format_bytes(two.reserved_bytes)} against {format_bytes(one.reserved_bytes)})" if delta else ""
+    parts = [(what, sum(getattr(two, f) - getattr(one, f) for f in fields)) for what, fields in _COMPARED]
+    told = [f"{format_bytes(size, signed=True)} {what}" for what, size in parts if size]
+    return f"{text}: {', '.join(told)}." if told else f"{text}, and every part of it is the same."
+
+
+def alone(side: Side) -> str:
+    """What one run reserves at its moment."""
+    assert side.moment is not None
+    return f"{clean(side.run_id)}: {reserved_in_words(fragmentation_at(side.space, side.wanted, side.moment))}"
+
+
+def _moment_words(base: Side, head: Side) -> str:
+    return clean(head.wanted.title) if base.wanted.text == head.wanted.text else "at these two moments"
+
+
 def _figure(what: str, size: int) -> Any:
     return html.Div([html.Dt(what), html.Dd(format_bytes(size), title=format_exact(size))])
 
@@ -115,7 +160,7 @@ def _figure(what: str, size: int) -> Any:
 # ------------------------------------------------------------------ figures
 
 
-def curve(side: Side, axis: str, low: float | None = None, high: float | None = None) -> Figure:
+def curve(side: Side, axis: str, top_bytes: int, window: tuple[float, float] | None = None) -> Figure:
     """Free memory over a run, or over a window of it, with where the moment is."""
     space, replay = side.space, side.space.facts.replay
     timed = axis == "time" and replay.has_times
@@ -127,19 +172,38 @@ def curve(side: Side, axis: str, low: float | None = None, high: float | None = 
         return (rising[np.maximum(at, 0)] - zero) / 1e6 if timed else at.astype(np.float64)
 
     first, stop = 0, len(replay)
-    if low is not None and high is not None:
-        edges = np.array([low, high]) * 1e6 + zero if timed else np.array([low, high])
+    if window is not None:
+        edges = np.array(window) * 1e6 + zero if timed else np.array(window)
         first, stop = (int(e) for e in (np.searchsorted(rising, edges) if timed else np.clip(edges, 0, stop)))
     found = space.layers(first=first, stop=max(stop, first))
     ooms = space.ooms[-200:]
     marks = Marks(
-        axis="seconds since the first event" if timed else "event",
+        axis={"ticksuffix": " s"} if timed else {"tickprefix": "event ", "showtickprefix": "first"},
         place=place(found.event),
         bands=tuple((name, float(place(a)), float(place(min(z, len(replay) - 1)))) for name, a, z in space.bands()),
         cursor=float(place(side.moment.event)) if side.moment is not None else None,
         ooms=tuple((int(e), float(place(e)), int(replay.reserved_bytes[e])) for e in ooms),
     )
-    return free_over_time(found, marks)
+    return free_over_time(found, marks, top_bytes)
+
+
+def phase_table(side: Side, state: State, which: str, prefix: str) -> Any:
+    """Free memory over the folded phases; each goes to where most of it could not be used."""
+    cursor = "bt" if which == "base" else "ht"
+    found = side.space.phases
+    rows: list[list[Any]] = []
+    for one in found[:_ROWS]:
+        times = f" ×{one.times}" if one.times > 1 else ""
+        name = f"{'' if one.whole else '≥ '}{clean(one.phase)}{times}"
+        sizes = (one.reserved_peak_bytes, one.held_free_bytes, one.lowest_largest_bytes, one.grown_bytes)
+        there = state.with_(**{cursor: one.held_free_event, "name": None})
+        rows.append([link(name, there, prefix), *(html.Span(format_bytes(s), title=format_exact(s)) for s in sizes)])
+    if len(found) > _ROWS:
+        rows.append([f"{len(found) - _ROWS:,} more phases", "", "", "", ""])
+    head = ("phase", "reserved peak", "held free, most", "largest free block, least", "large segments grew by")
+    return table(
+        "free memory by phase; a phase leads to the event at which most is held free", head, rows, (1, 2, 3, 4)
+    )
 
 
 def map_of(side: Side, state: State, row_bytes: int, name: Name | None) -> tuple[Figure, str]:

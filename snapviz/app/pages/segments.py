@@ -5,16 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash import Dash, Input, Output, State, ctx, html, no_update
 
 from snapviz.app import controls
 from snapviz.app.results import Results
-from snapviz.app.segmentviews import Name, curve, lies, map_of, shared_row_bytes, summary, table_of
+from snapviz.app.segmentviews import (
+    Name,
+    alone,
+    compared,
+    curve,
+    lies,
+    map_of,
+    shared_row_bytes,
+    summary,
+    table_of,
+)
 from snapviz.app.spaces import SIDES, Side, Spaces, moments_of
 from snapviz.app.state import State as PageState
 from snapviz.errors import SnapvizError
-from snapviz.report.fragmentationtext import reserved_in_words
 from snapviz.report.layout import clean
+from snapviz.report.plots.segments import CURVE_PX
 
 __all__ = ["NAME", "PATH", "TITLE", "layout", "register"]
 
@@ -46,7 +56,6 @@ def layout(state: PageState, results: Results) -> Any:
                 className="controls no-print",
             ),
             html.Div([_side(side) for side in SIDES], className="sides"),
-            dcc.Store(id="seg-none"),
         ],
         className="segments",
     )  # fmt: skip
@@ -63,7 +72,7 @@ def _side(side: str) -> Any:
                     f"seg-curve-{side}",
                     f"reserved memory {of} over the run: allocated, pending and kinds of free",
                     table=html.Div(id=f"seg-curve-table-{side}"),
-                    height=250,
+                    height=CURVE_PX,
                     zoomable=True,
                 ),
                 title="click: the map at that moment",
@@ -93,7 +102,7 @@ def register(app: Dash, results: Results) -> None:
     _verdict(app, spaces)
     for side in SIDES:
         _shown(app, spaces, side, results)
-        _curve(app, spaces, side)
+        _curve(app, spaces, side, prefix)
         _map(app, spaces, side, prefix)
         _clicks(app, side)
 
@@ -153,23 +162,10 @@ def _verdict(app: Dash, spaces: Spaces) -> None:
     @app.callback(Output("seg-verdict", "children"), Input("state", "data"))
     def verdict(data: dict[str, Any] | None) -> Any:
         state = PageState.of(data)
-        told = []
-        for side in SIDES:
-            there = _there(spaces, state, side)
-            if there is not None and there.moment is not None:
-                told.append(f"{clean(there.run_id)}: {_first(reserved_in_words(_point(there)))}")
-        return [html.Div(text) for text in told] or "The address space"
-
-
-def _first(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
-def _point(side: Side) -> Any:
-    from snapviz.analyze.fragmentation import fragmentation_at
-
-    assert side.moment is not None
-    return fragmentation_at(side.space, side.wanted, side.moment)
+        sides = [found for side in SIDES if (found := _there(spaces, state, side)) is not None and found.moment]
+        if len(sides) == len(SIDES):
+            return compared(*sides)
+        return alone(sides[0]) if sides else "The address space"
 
 
 def _shown(app: Dash, spaces: Spaces, side: str, results: Results) -> None:
@@ -191,7 +187,7 @@ def _shown(app: Dash, spaces: Spaces, side: str, results: Results) -> None:
             return False, title, controls.notice(results.runs.public(str(error)), grave=True)
 
 
-def _curve(app: Dash, spaces: Spaces, side: str) -> None:
+def _curve(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
     @app.callback(
         Output(f"seg-curve-{side}", "figure"),
         Input("state", "data"),
@@ -200,11 +196,15 @@ def _curve(app: Dash, spaces: Spaces, side: str) -> None:
     def draw(data: dict[str, Any] | None, moved: dict[str, Any] | None) -> Any:
         state = PageState.of(data)
         there = _there(spaces, state, side)
-        if there is None:
+        told = moved or {}
+        if there is None or (ctx.triggered_id != "state" and not any(key.startswith("xaxis.") for key in told)):
             return no_update
-        low, high = (moved or {}).get("xaxis.range[0]"), (moved or {}).get("xaxis.range[1]")
-        window = (float(low), float(high)) if low is not None and high is not None else (None, None)
-        return curve(there, state.axis, *window)
+        both = [found for one in SIDES if (found := _there(spaces, state, one)) is not None]
+        top = max(one.space.facts.replay.peak("reserved", 0, len(one.space.facts.replay))[0] for one in both)
+        low, high = told.get("xaxis.range[0]"), told.get("xaxis.range[1]")
+        return curve(
+            there, state.axis, top, (float(low), float(high)) if low is not None and high is not None else None
+        )
 
 
 def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:

@@ -21,7 +21,7 @@ from snapviz.report.plots import colours
 from snapviz.report.plots.base import Figure, figure, packed
 from snapviz.units import format_bytes
 
-__all__ = ["KINDS", "Marks", "Picked", "free_over_time", "segment_map"]
+__all__ = ["CURVE_PX", "KINDS", "Marks", "Picked", "free_over_time", "segment_map"]
 
 Float64 = npt.NDArray[np.float64]
 
@@ -33,6 +33,11 @@ _FILLS = ("#b9a3d6", f"rgba({_GREY}, 0.34)", "rgba(245, 200, 66, 0.30)", f"rgba(
 _PATTERNS = ("x", "", "/", "")
 _DARK = {"bgcolor": "#24292f", "bordercolor": "#24292f", "font": {"size": 13, "color": "#ffffff"}}
 """Of hover labels: colours of bars are too light for the white words on them."""
+_LEGEND = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "font": {"size": 12}}
+_BESIDE = 3
+"""Entries of a legend that have room side by side."""
+CURVE_PX = 310
+"""Height of free memory over a run."""
 _PICKED = colours.HEAD
 _LABEL = 40
 _EDGES = 300
@@ -63,21 +68,24 @@ def segment_map(
 ) -> Figure:
     """Segments in rows. ``heads`` are the names of the layout's groups, ``hover`` what each bar says, if it says more
     than its kind and size. ``customdata`` of a bar are its first and last piece."""
-    names = [*(clean(one) for one in labels_of(codes)), *KINDS]
+    names = [
+        f"{clean(name)} · {format_bytes(int(size))}"
+        for name, size in zip([*labels_of(codes), *KINDS], codes.size_bytes, strict=True)
+    ]
     data = []
     for code in _drawn(bars, codes):
         mine = np.flatnonzero(bars.code == code)
         data.append(_bar_trace(bars, layout, mine, names[code], _look(codes, code), hover))
-    high = _row_px(layout.rows)
+    high, below = _row_px(layout.rows), 40 + _legend_px(len(data))
     return figure(
         data,
         {
             "barmode": "overlay",
-            "height": 96 + max(2, layout.rows) * high,
-            "margin": {"l": 12, "r": 12, "t": 8, "b": 34},
+            "height": 8 + max(2, layout.rows) * high + below,
+            "margin": {"l": 12, "r": 12, "t": 8, "b": below},
             "xaxis": _bytes_axis(layout.row_bytes),
             "yaxis": {"range": [layout.rows - 0.5, -0.5], "visible": False, "fixedrange": False},
-            "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "font": {"size": 12}},
+            "legend": _LEGEND,
             "annotations": [_head(one.row, text) for one, text in zip(layout.groups, heads, strict=True)],
             "shapes": _outlines(bars, picked) if picked is not None else [],
             "hovermode": "closest",
@@ -155,6 +163,10 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%{", "% {")
 
 
+def _legend_px(entries: int) -> int:
+    return 20 * -(-entries // _BESIDE)
+
+
 def _row_px(rows: int) -> int:
     return 18 if rows <= 30 else max(5, 560 // rows)
 
@@ -225,7 +237,7 @@ _NAMED = 14
 class Marks:
     """What a curve is marked with, in places of its axis."""
 
-    axis: str  # its title
+    axis: dict[str, str]  # what is put to its ticks
     place: Float64  # [N] of each shown event
     bands: tuple[tuple[str, float, float], ...]  # phases: name, from, to
     cursor: float | None
@@ -233,8 +245,11 @@ class Marks:
 
 
 def free_over_time(found: FreeLayers, marks: Marks, top_bytes: int | None = None) -> Figure:
-    """Reserved memory by what it is, over a run. ``customdata`` of the points of ``reserved`` are their events."""
-    most = top_bytes or int(found.reserved_bytes.max(initial=0))
+    """Reserved memory by what it is, over a run, on an axis up to ``top_bytes`` (none: its own highest).
+
+    ``customdata`` of the points of ``reserved`` are their events.
+    """
+    most = top_bytes if top_bytes is not None else int(found.reserved_bytes.max(initial=0))
     unit, one = next((each for each in _UNITS if most >= 10 * each[1]), _UNITS[-1])
     x = packed(marks.place.astype(np.float32) if _fits_float32(marks.place) else marks.place)
 
@@ -273,11 +288,11 @@ def free_over_time(found: FreeLayers, marks: Marks, top_bytes: int | None = None
     return figure(
         data,
         {
-            "height": 250,
-            "margin": {"l": 64, "r": 12, "t": 8, "b": 38},
-            "xaxis": {"title": {"text": marks.axis}, "zeroline": False, "range": _range(marks.place)},
+            "height": CURVE_PX,
+            "margin": {"l": 64, "r": 12, "t": 8, "b": 34 + _legend_px(len(data))},
+            "xaxis": marks.axis | {"zeroline": False, "range": _range(marks.place)},
             "yaxis": {"title": {"text": unit}, "rangemode": "tozero", "range": [0, 1.06 * most / one or 1]},
-            "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "font": {"size": 12}},
+            "legend": _LEGEND,
             "hovermode": "x unified",
             "shapes": [*_band_shapes(marks), *_cursor(marks)],
             "annotations": _band_names(marks),
