@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from dash import html
 from snapviz.app.controls import link, notice, table
 from snapviz.app.state import State
 from snapviz.compare.rankgrid import MISSING, WHOLE, Drawn, beside, drawn, from_median, grid_of
-from snapviz.report.layout import clean
+from snapviz.report.layout import clean, cut
 from snapviz.report.plots import colours
 from snapviz.report.plots.base import Figure
 from snapviz.report.plots.ranks import column_labels, phase_labels, spreads
@@ -46,6 +46,8 @@ class Pair:
     head: RanksReport | None
     base_id: str
     head_id: str
+    public: Callable[[str], str]
+    # messages without where runs lie on the server
 
     @property
     def sides(self) -> list[tuple[str, str, RanksReport]]:
@@ -68,7 +70,9 @@ def words(pair: Pair) -> list[Any]:
     for _, name, report in pair.sides:
         for one in report.broken[:_BROKEN]:
             who = clean(broken_in_words(one))
-            told.append(notice(f"{clean(name)}: {who} is not in these numbers: {clean(one.message)}", grave=True))
+            told.append(
+                notice(f"{clean(name)}: {who} is not in these numbers: {clean(pair.public(one.message))}", grave=True)
+            )
         if len(report.broken) > _BROKEN:
             told.append(notice(f"{clean(name)}: {len(report.broken) - _BROKEN:,} more could not be read", grave=True))
         notes = [clean(note) for note in (*report.notes, *rank_notes(report.ranks))]
@@ -76,7 +80,8 @@ def words(pair: Pair) -> list[Any]:
         if len(notes) > 4:
             more = [html.P(note) for note in notes[4:40]]
             told.append(html.Details([html.Summary(plural(len(notes) - 4, "more note")), *more]))
-        told += _why(report)
+    for _, name, report in pair.sides:
+        told += _why(name, report)
     return told
 
 
@@ -84,7 +89,7 @@ def _verdict(side: str, name: str, report: RanksReport) -> list[Any]:
     return [html.Span(side, className=f"tag {side}"), f" {clean(name)}: {clean(ranks_in_words(report))}"]
 
 
-def _why(report: RanksReport) -> list[Any]:
+def _why(name: str, report: RanksReport) -> list[Any]:
     """What makes the worst rank larger than the median one."""
     why = report.why
     delta = why.point.delta_bytes if why is not None else None
@@ -107,7 +112,7 @@ def _why(report: RanksReport) -> list[Any]:
     rest = delta - sum(row.delta_bytes for row in rows)
     if rest:
         told.append(html.Li(f"{format_bytes(rest, signed=True)} in all other rows"))
-    title = f"Why rank {why.rank} has {format_bytes(delta, signed=True)} against rank {why.median_rank}"
+    title = f"{clean(name)}: why rank {why.rank} has {format_bytes(delta, signed=True)} against rank {why.median_rank}"
     return [html.Details([html.Summary(title), html.Ul(told)], open=True)]
 
 
@@ -202,14 +207,13 @@ def rank_table(pair: Pair, state: State, prefix: str) -> Any:
     base = {one.rank: one for one in pair.base.ranks} if pair.base is not None and pair.head is not None else {}
     chosen, left_out = _chosen(report)
     rows = [_rank_row(one, base, bool(base), report, state, prefix) for one in chosen]
-    rows += [_broken_row(one, bool(base)) for one in report.broken[:_ROWS]]
-    if left_out:
-        rows.append([f"{plural(left_out, 'rank')} between these", *[""] * (len(rows[0]) - 1)])
+    rows += [_broken_row(one, bool(base), pair.public) for one in report.broken[:_ROWS]]
     against = "to the other" if report.spread is not None and report.spread.ranks == 2 else "to median"
     head = ["rank", f"{report.measure} peak", against, *(["base", "head − base"] if base else []), "end"]
     head += ["dangling", "outside", "retries", "OOMs", "peaks in"]
     numbers = range(1, len(head) - 1)
-    return table(f"ranks of {clean(name)}", head, rows, numbers) if rows else html.P("no rank could be read")
+    caption = f"ranks of {clean(name)}" + (f": {plural(left_out, 'more rank')} between these" if left_out else "")
+    return table(caption, head, rows, numbers) if rows else html.P("no rank could be read")
 
 
 def _chosen(report: RanksReport) -> tuple[list[RankFigures], int]:
@@ -256,9 +260,15 @@ def _count(number: int | None) -> str:
     return "–" if number is None else f"{number:,}"
 
 
-def _broken_row(one: BrokenRank, both: bool) -> list[Any]:
+def _broken_row(one: BrokenRank, both: bool, public: Callable[[str], str]) -> list[Any]:
     name = html.Span(clean(broken_in_words(one) or "other ranks"), className="more")
-    return [name, html.Span("unread", className="more"), *["–"] * (8 if both else 6), clean(one.message)[:120]]
+    blank, why = ["–"] * (8 if both else 6), cut(clean(public(one.message)), 120)
+    return [
+        name,
+        html.Span("unread", className="more"),
+        *["–"] * (8 if both else 6),
+        cut(clean(public(one.message)), 120),
+    ]
 
 
 # ------------------------------------------------------------------ how far apart

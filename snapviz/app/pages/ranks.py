@@ -16,7 +16,7 @@ from snapviz.app.state import State as PageState
 from snapviz.compare.rankgrid import WHOLE
 from snapviz.compare.ranks import ranks
 from snapviz.errors import SnapvizError
-from snapviz.report.plots.ranks import column_labels, heatmap, phase_labels
+from snapviz.report.plots.ranks import WIDEST_PX, column_labels, heatmap, phase_labels
 from snapviz.schema import RanksReport
 from snapviz.snapshot.columns import ABSENT
 
@@ -97,7 +97,7 @@ class _Reports:
     def pair(self, state: PageState) -> Pair:
         """Of both runs, as far as they are chosen. Raises ``SnapvizError``."""
         one, two = (self.of(run, state.measure) if run else None for run in (state.base, state.head))
-        return Pair(one, two, state.base, state.head)
+        return Pair(one, two, state.base, state.head, self._results.runs.public)
 
 
 def register(app: Dash, results: Results) -> None:
@@ -130,17 +130,22 @@ def _grid(app: Dash, reports: _Reports) -> None:
         Output("ranks-grid", "figure"),
         Output("ranks-grid", "style"),
         Output("ranks-grid-title", "children"),
-        Output("ranks-grid-table", "children"),
         Input("state", "data"),
     )
     def draw(data: dict[str, Any] | None) -> tuple[Any, ...]:
         state = PageState.of(data)
         if state.page != NAME:
-            return (no_update,) * 4
+            return (no_update,) * 3
         shown = drawn_grid(reports.pair(state), state.show)
         figure = heatmap(shown.cells, shown.delta, shown.outliers)
-        style = {"height": f"{figure['layout']['height']}px"}
-        return figure, style, shown.title, grid_table(shown)
+        widest = 330 + WIDEST_PX * len(shown.cells.columns)
+        style = {"height": f"{figure['layout']['height']}px", "maxWidth": f"{widest}px"}
+        return figure, style, shown.title
+
+    @app.callback(Output("ranks-grid-table", "children"), Input("state", "data"))
+    def tell(data: dict[str, Any] | None) -> Any:
+        state = PageState.of(data)
+        return grid_table(drawn_grid(reports.pair(state), state.show)) if state.page == NAME else no_update
 
 
 def _spread(app: Dash, reports: _Reports) -> None:

@@ -17,21 +17,23 @@ from snapviz.report.plots.base import Figure, figure, packed
 from snapviz.schema import Spread
 from snapviz.units import format_bytes
 
-__all__ = ["SEQUENTIAL", "column_labels", "heatmap", "phase_labels", "spreads"]
+__all__ = ["SEQUENTIAL", "WIDEST_PX", "column_labels", "heatmap", "phase_labels", "spreads"]
 
 SEQUENTIAL = ((0.0, "#eaf2fa"), (0.25, "#b5d2ea"), (0.5, "#6aa5d2"), (0.75, "#2a6fae"), (1.0, "#0a3161"))
 _DIVERGING = (
-    (0.0, "#073b73"), (0.25, "#5b97cd"), (0.5, "#eef0f2"), (0.75, "#dd9a52"), (1.0, "#8a4300"),
+    (0.0, "#1f5f9f"), (0.25, "#83b3dd"), (0.5, "#eef0f2"), (0.75, "#f0bd85"), (1.0, "#c96a10"),
 )  # fmt: skip
 """Blue has less, orange more."""
 
 _LABEL = 34
 _LABELLED = 24
 """Columns that are each named."""
-_TEXTS = (400, 14)
+_TEXTS = (400, 8)
 """Cells, and columns, that have their value in them."""
 _SAID = 2_500
 """Cells that each say what they are; of more plotly makes the words."""
+WIDEST_PX = 190
+"""Of a column: of one rank or two the page need not be filled."""
 _UNREAD = "rgba(140, 149, 159, 0.35)"
 
 
@@ -77,7 +79,8 @@ def heatmap(cells: Drawn, delta: bool, outliers: Sequence[tuple[int, int]] = ())
     if values.size <= _SAID:
         trace |= {"hovertext": _said(cells, delta), "hovertemplate": "%{hovertext}<extra></extra>"}
     if values.size <= _TEXTS[0] and len(columns) <= _TEXTS[1]:
-        trace |= {"text": _texts(cells, delta, set(outliers)), "texttemplate": "%{text}", "textfont": {"size": 12}}
+        trace |= {"text": _texts(cells, delta, set(outliers)), "texttemplate": "%{text}"}
+        trace["textfont"] = {"size": _font(len(columns))}
     data = [trace, *_unread(cells, rows, columns), *_marks(rows, columns, outliers)]
     return figure(
         data,
@@ -96,8 +99,14 @@ def heatmap(cells: Drawn, delta: bool, outliers: Sequence[tuple[int, int]] = ())
             },
             "showlegend": False,
             "clickmode": "event",
+            "shapes": _unread_shapes(cells, len(rows)),
+            "hoverlabel": {"bgcolor": "#24292f", "font": {"color": "#ffffff"}},
         },
     )
+
+
+def _font(columns: int) -> int:
+    return 12 if columns <= 4 else 10
 
 
 def _columns_axis(columns: Sequence[str]) -> dict[str, Any]:
@@ -126,15 +135,15 @@ def _bar(most: float, delta: bool) -> dict[str, Any]:
     }
 
 
-def _amount(value: int, least: bool, delta: bool) -> str:
+def _amount(value: int, least: bool, delta: bool, decimals: int = 2) -> str:
     sign = ("▲ " if value > 0 else "▼ " if value < 0 else "") if delta else ""
-    return f"{'≥ ' if least and not delta else ''}{sign}{format_bytes(value, signed=delta)}"
+    return f"{'≥ ' if least and not delta else ''}{sign}{format_bytes(value, signed=delta, decimals=decimals)}"
 
 
 def _texts(cells: Drawn, delta: bool, outliers: set[tuple[int, int]]) -> list[list[str]]:
     return [
         [
-            "–" if value == MISSING else _amount(value, least, delta) + (" ◆" if (row, column) in outliers else "")
+            "–" if value == MISSING else _amount(value, least, delta, 1) + (" ◆" if (row, column) in outliers else "")
             for column, (value, least) in enumerate(zip(values, leasts, strict=True))
         ]
         for row, (values, leasts) in enumerate(
@@ -161,24 +170,39 @@ def _exact(value: int, least: bool, delta: bool) -> str:
 
 
 def _unread(cells: Drawn, rows: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Columns of ranks that could not be read: grey, and named."""
+    """What is said of ranks that could not be read, on the grey of their columns."""
     if not cells.unread:
         return []
-    shape = (len(rows), len(cells.unread))
-    trace: dict[str, Any] = {
-        "type": "heatmap",
-        "x": [columns[at] for at in cells.unread],
-        "y": list(rows),
-        "z": packed(np.zeros(shape, np.uint8)),
-        "colorscale": [[0, _UNREAD], [1, _UNREAD]],
-        "showscale": False,
-        "xgap": 2,
-        "ygap": 0,
-        "hovertemplate": "%{x} could not be read<extra></extra>",
-    }
-    if len(columns) <= _TEXTS[1]:
-        trace |= {"text": [["unread"] * shape[1]] * shape[0], "texttemplate": "%{text}", "textfont": {"size": 12}}
-    return [trace]
+    spots = [(columns[column], row) for column in cells.unread for row in rows]
+    said = len(columns) <= _TEXTS[1]
+    return [
+        {
+            "type": "scatter",
+            "mode": "text" if said else "markers",
+            "x": [column for column, _ in spots],
+            "y": [row for _, row in spots],
+            "text": "unread",
+            "textfont": {"size": _font(len(columns))},
+            "marker": {"symbol": "x-thin", "size": 4, "color": colours.FAINT, "line": {"width": 1}},
+            "hovertemplate": "%{x} could not be read<extra></extra>",
+        }
+    ]
+
+
+def _unread_shapes(cells: Drawn, rows: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "rect",
+            "x0": column - 0.5,
+            "x1": column + 0.5,
+            "y0": -0.5,
+            "y1": rows - 0.5,
+            "line": {"width": 0},
+            "fillcolor": _UNREAD,
+            "layer": "below",
+        }
+        for column in cells.unread
+    ]
 
 
 def _marks(rows: Sequence[str], columns: Sequence[str], outliers: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
