@@ -263,12 +263,7 @@ def _count(number: int | None) -> str:
 def _broken_row(one: BrokenRank, both: bool, public: Callable[[str], str]) -> list[Any]:
     name = html.Span(clean(broken_in_words(one) or "other ranks"), className="more")
     blank, why = ["–"] * (8 if both else 6), cut(clean(public(one.message)), 120)
-    return [
-        name,
-        html.Span("unread", className="more"),
-        *["–"] * (8 if both else 6),
-        cut(clean(public(one.message)), 120),
-    ]
+    return [name, html.Span("unread", className="more"), *blank, why]
 
 
 # ------------------------------------------------------------------ how far apart

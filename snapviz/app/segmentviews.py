@@ -144,9 +144,13 @@ def compared(base: Side, head: Side) -> str:
 
 
 def alone(side: Side) -> str:
-    """What one run reserves at its moment."""
+    """What one run reserves at its moment: the parts sum to it."""
     assert side.moment is not None
-    return f"{clean(side.run_id)}: {reserved_in_words(fragmentation_at(side.space, side.wanted, side.moment))}"
+    parts = fragmentation_at(side.space, side.wanted, side.moment).parts
+    text = f"{clean(side.run_id)} reserves {format_bytes(parts.reserved_bytes)} {clean(side.wanted.title)}"
+    told = [(what, sum(getattr(parts, field) for field in fields)) for what, fields in _COMPARED]
+    said = ", ".join(f"{format_bytes(size)} {what}" for what, size in told if size)
+    return f"{text}: {said}." if said else f"{text}."
 
 
 def _moment_words(base: Side, head: Side) -> str:
@@ -163,7 +167,7 @@ def _figure(what: str, size: int) -> Any:
 def curve(side: Side, axis: str, top_bytes: int, window: tuple[float, float] | None = None) -> Figure:
     """Free memory over a run, or over a window of it, with where the moment is."""
     space, replay = side.space, side.space.facts.replay
-    timed = axis == "time" and replay.has_times
+    timed = axis == "time" and replay.has_times and replay.time_us.max() > replay.time_us[0]
     rising = np.maximum.accumulate(replay.time_us) if timed else replay.time_us
     zero = int(rising[0]) if timed else 0
 
@@ -178,7 +182,7 @@ def curve(side: Side, axis: str, top_bytes: int, window: tuple[float, float] | N
     found = space.layers(first=first, stop=max(stop, first))
     ooms = space.ooms[-200:]
     marks = Marks(
-        axis={"ticksuffix": " s"} if timed else {"tickprefix": "event ", "showtickprefix": "first"},
+        axis={"ticksuffix": " s"} if timed else {"tickprefix": "event ", "showtickprefix": "first", "tickformat": ",d"},
         place=place(found.event),
         bands=tuple((name, float(place(a)), float(place(min(z, len(replay) - 1)))) for name, a, z in space.bands()),
         cursor=float(place(side.moment.event)) if side.moment is not None else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import Dash, Input, Output, State, ctx, html, no_update
+from dash import Dash, Input, Output, State, html, no_update
 
 from snapviz.app import controls
 from snapviz.app.results import Results
@@ -16,6 +16,7 @@ from snapviz.app.segmentviews import (
     curve,
     lies,
     map_of,
+    phase_table,
     shared_row_bytes,
     summary,
     table_of,
@@ -34,6 +35,7 @@ _MOMENTS = 240
 _LEAST_PX = 150
 _BY = [("", "category"), ("owner", "owner"), ("phase", "phase"), ("module", "module")]
 _ORDER = [("", "size"), ("free", "held free"), ("address", "address")]
+_NOTHING: dict[str, Any] = {"data": [], "layout": {}}
 _AXES = [("time", "time"), ("event", "event")]
 
 
@@ -188,23 +190,42 @@ def _shown(app: Dash, spaces: Spaces, side: str, results: Results) -> None:
 
 
 def _curve(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
-    @app.callback(
-        Output(f"seg-curve-{side}", "figure"),
-        Input("state", "data"),
-        Input(f"seg-curve-{side}", "relayoutData"),
-    )
-    def draw(data: dict[str, Any] | None, moved: dict[str, Any] | None) -> Any:
-        state = PageState.of(data)
+    def drawn(state: PageState, moved: dict[str, Any] | None) -> Any:
         there = _there(spaces, state, side)
-        told = moved or {}
-        if there is None or (ctx.triggered_id != "state" and not any(key.startswith("xaxis.") for key in told)):
-            return no_update
+        if there is None or len(there.space.facts.replay) < 2:
+            return _NOTHING
         both = [found for one in SIDES if (found := _there(spaces, state, one)) is not None]
         top = max(one.space.facts.replay.peak("reserved", 0, len(one.space.facts.replay))[0] for one in both)
-        low, high = told.get("xaxis.range[0]"), told.get("xaxis.range[1]")
-        return curve(
-            there, state.axis, top, (float(low), float(high)) if low is not None and high is not None else None
-        )
+        low, high = (moved or {}).get("xaxis.range[0]"), (moved or {}).get("xaxis.range[1]")
+        window = (float(low), float(high)) if low is not None and high is not None else None
+        return curve(there, state.axis, top, window)
+
+    @app.callback(
+        Output(f"seg-curve-{side}", "figure"),
+        Output(f"seg-curve-{side}", "style"),
+        Input("state", "data"),
+        State(f"seg-curve-{side}", "relayoutData"),
+    )
+    def draw(data: dict[str, Any] | None, moved: dict[str, Any] | None) -> tuple[Any, ...]:
+        figure = drawn(PageState.of(data), moved)
+        return figure, {"height": f"{CURVE_PX}px"} if figure["data"] else {"display": "none"}
+
+    # apart from the other: a graph that finds its size says so too, and of two answers only the later one is taken
+    @app.callback(
+        Output(f"seg-curve-{side}", "figure", allow_duplicate=True),
+        Input(f"seg-curve-{side}", "relayoutData"),
+        State("state", "data"),
+        prevent_initial_call=True,
+    )
+    def zoom(moved: dict[str, Any] | None, data: dict[str, Any] | None) -> Any:
+        there = any(key.startswith("xaxis.") for key in moved or {})
+        return drawn(PageState.of(data), moved) if there else no_update
+
+    @app.callback(Output(f"seg-curve-table-{side}", "children"), Input("state", "data"))
+    def tell(data: dict[str, Any] | None) -> Any:
+        state = PageState.of(data)
+        there = _there(spaces, state, side)
+        return phase_table(there, state, side, prefix) if there is not None else []
 
 
 def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
@@ -220,8 +241,16 @@ def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
         state = PageState.of(data)
         there = _there(spaces, state, side)
         if there is None or there.moment is None:
-            return {"data": [], "layout": {}}, {"display": "none"}, "", [], []
+            return _NOTHING, {"display": "none"}, "", [], []
         both = [found for one in SIDES if (found := _there(spaces, state, one)) is not None]
+        if not len(there.space.pieces(there.moment.event).table):
+            return (
+                _NOTHING,
+                {"display": "none"},
+                "No segment is there at this moment.",
+                [],
+                [],
+            )
         named = Name.of(state.name)
         mine = named if named is not None and named.side == side else None
         figure, words = map_of(there, state, shared_row_bytes(both), mine)
@@ -251,7 +280,5 @@ def _clicks(app: Dash, side: str) -> None:
         picked = [point["customdata"] for point in (clicked or {}).get("points", ()) if "customdata" in point]
         if not picked:
             return no_update
-        # a typed array of the browser's arrives as a mapping
-        found = list(picked[0].values()) if isinstance(picked[0], dict) else picked[0]
-        first, last = int(found[0]), int(found[1])
+        first, last = map(int, picked[0])
         return {"name": f"{side}:{first}" + (f"-{last}" if last > first else "")}

@@ -92,7 +92,7 @@ def heatmap(cells: Drawn, delta: bool, outliers: Sequence[tuple[int, int]] = ())
                 "type": "category",
                 "categoryarray": rows,
                 "categoryorder": "array",
-                "autorange": "reversed",
+                "range": [len(rows) - 0.5, -0.5],
                 "showgrid": False,
                 "ticks": "",
                 "tickfont": {"size": 12},
@@ -113,6 +113,7 @@ def _columns_axis(columns: Sequence[str]) -> dict[str, Any]:
     axis = {
         "type": "category",
         "side": "top",
+        "range": [-0.5, len(columns) - 0.5],
         "showgrid": False,
         "ticks": "",
         "categoryarray": list(columns),

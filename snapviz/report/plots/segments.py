@@ -40,7 +40,7 @@ CURVE_PX = 310
 """Height of free memory over a run."""
 _PICKED = colours.HEAD
 _LABEL = 40
-_EDGES = 300
+_EDGES = 160
 """A bar shorter than one part in so many of a row has no edge: it would be all edge."""
 
 _THICK = 0.84
@@ -140,7 +140,8 @@ def _bar_trace(
         "x": packed(size.astype(np.float32)),
         "base": packed(bars.left_bytes[mine].astype(np.float32)),
         "y": packed(bars.row[mine].astype(np.int16)),
-        "customdata": packed(np.stack([bars.first[mine], bars.last[mine]], axis=1).astype(np.int32)),
+        # not packed: Dash looks for what was clicked in the figure as it was sent
+        "customdata": np.stack([bars.first[mine], bars.last[mine]], axis=1).tolist(),
         "marker": look
         | {
             "line": {
@@ -272,12 +273,11 @@ def free_over_time(found: FreeLayers, marks: Marks, top_bytes: int | None = None
         if values.any():
             shape = {"shape": "hv", "width": 0}
             data.append(line(name, values, stackgroup="reserved", fillcolor=colour, line=shape))
-    event = packed(found.event.astype(np.int32))
     data.append(
         line(
             "reserved",
             found.reserved_bytes,
-            customdata=event,
+            customdata=found.event.tolist(),
             line={"shape": "hv", "width": 1.6, "color": colours.FAINT},
         )
     )
