@@ -296,7 +296,7 @@ def lies(side: Side, name: Name, state: State, prefix: str) -> list[Any]:
         return [close, *_several(side, pieces, picked, name, state, prefix)]
     found = lies_at(side.space, pieces, picked.first)
     if isinstance(found, LiveBlock):
-        return [close, *_live(side, pieces, found)]
+        return [close, *_live(side, pieces, found), *_held(side, found, state, prefix)]
     segment = segment_words(pieces, side.space.facts, found.segment)
     rows = [
         ("bytes", _both(found.size_bytes)),
@@ -353,6 +353,16 @@ def _live(side: Side, pieces: Pieces, one: LiveBlock) -> list[Any]:
         stack.append(html.Details([more, html.Ol(frames[_NEAR:], className="stack mono", start=_NEAR + 1)]))
     words = "dangling" if one.dangling else ""
     return [html.H3(block_words(one), className=words), _list(rows), *stack]
+
+
+def _held(side: Side, one: LiveBlock, state: State, prefix: str) -> list[Any]:
+    """Who keeps what dangles, and the way to all that is known of it."""
+    if not one.dangling:
+        return []
+    holders = next((each.holders for each in side.space.facts.dangling if each.allocation == one.allocation), ())
+    told = [html.Li(clean(text), className="mono") for text in holders[:3]]
+    there = link("what dangles", State(page="dangling").with_(base=state.base, head=state.head), prefix)
+    return [html.P(["kept by" if told else "nobody looked who keeps it", " · ", there]), html.Ul(told)]
 
 
 def _several(side: Side, pieces: Pieces, picked: Picked, name: Name, state: State, prefix: str) -> list[Any]:

@@ -127,7 +127,7 @@ def drawn(grid: RankGrid, most_phases: int = _PHASES, most_cells: int = _CELLS) 
     """The phases with the largest values in their order, and neighbouring ranks together where there are too many."""
     size = np.where(grid.known, np.abs(np.where(grid.known, grid.value_bytes, 0)), -1)
     rows = _largest(size, most_phases)
-    each = max(1, -(-len(rows) * len(grid.ranks) // most_cells))
+    each = max(1, -(-len(grid.ranks) // max(1, most_cells // len(rows))))
     edges = list(range(0, len(grid.ranks), each))
     best = np.empty((len(rows), len(edges)), np.int64)
     for column, begin in enumerate(edges):

@@ -204,10 +204,11 @@ def _timeline(results: Results, state: PageState, phase: str, rank: int) -> dict
         if facts is None or not found:
             continue
         highest = max(found, key=lambda one: facts.replay.peak(state.measure, one.first, one.stop)[0])
-        timed = facts.replay.has_times and highest.stop > highest.first
-        length = highest.stop - highest.first
+        timed, length = facts.replay.has_times, highest.stop - highest.first
         if timed:
-            length = int(facts.replay.time_us[highest.stop - 1] - facts.replay.time_us[highest.first])
+            phases = facts.phases
+            named = [i for i, name in enumerate(phases.names) if f"{name}/".startswith(f"{highest.name}/")]
+            length = max(int(phases.stop_us[i]) for i in named) - min(int(phases.start_us[i]) for i in named)
         around = max(1, length // _AROUND)
         changes |= {"align": highest.name, "axis": "time" if timed else "event", "x0": -around, "x1": length + around}
         return changes

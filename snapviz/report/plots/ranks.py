@@ -42,7 +42,7 @@ def phase_labels(phases: Sequence[str]) -> list[str]:
     found: dict[str, int] = {}
     out = []
     for phase in phases:
-        name = cut_left(clean(phase), _LABEL) if phase != WHOLE else "the whole run"
+        name = _plain(cut_left(clean(phase), _LABEL)) if phase != WHOLE else "the whole run"
         found[name] = found.get(name, 0) + 1
         out.append(name if found[name] == 1 else f"{name} ({found[name]})")
     return out
@@ -155,7 +155,7 @@ def _texts(cells: Drawn, delta: bool, outliers: set[tuple[int, int]]) -> list[li
 
 def _said(cells: Drawn, delta: bool) -> list[list[str]]:
     names = [clean(phase) if phase != WHOLE else "the whole run" for phase in cells.phases]
-    names = [name.replace("&", "&amp;").replace("<", "&lt;") for name in names]
+    names = [_plain(name) for name in names]
     columns = zip(cells.value_bytes.tolist(), cells.rank.tolist(), cells.at_least.tolist(), strict=True)
     return [
         [
@@ -269,7 +269,7 @@ def _side(name: str, colour: str, found: Sequence[tuple[float, Spread]], unit: i
             "hovertemplate": f"{_plain(name)}, %{{text}}<extra></extra>",
             "marker": {"symbol": symbol, "size": size, "color": colour, "line": {"width": 2, "color": colour}},
             "name": _plain(name),
-            "legendgroup": name,
+            "legendgroup": _plain(name),
             "showlegend": False,
         }
 
@@ -281,7 +281,7 @@ def _side(name: str, colour: str, found: Sequence[tuple[float, Spread]], unit: i
         "line": {"color": colour, "width": 3},
         "hoverinfo": "skip",
         "name": _plain(name),
-        "legendgroup": name,
+        "legendgroup": _plain(name),
     }
     outliers = [(y, s) for y, s in found if s.outliers]
     marks = [
@@ -309,4 +309,5 @@ def _side(name: str, colour: str, found: Sequence[tuple[float, Spread]], unit: i
 
 
 def _plain(text: str) -> str:
+    """Plotly reads a little markup, entities and ``%{…}`` in what it writes."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("%{", "% {")

@@ -135,7 +135,7 @@ def _bar_trace(
     trace: dict[str, Any] = {
         "type": "bar",
         "orientation": "h",
-        "name": name,
+        "name": _escaped(name),
         "width": _THICK if _row_px(layout.rows) > 6 else 1,
         "x": packed(size.astype(np.float32)),
         "base": packed(bars.left_bytes[mine].astype(np.float32)),
