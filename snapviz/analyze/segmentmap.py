@@ -107,7 +107,7 @@ def laid_out(pieces: Pieces, row_bytes: int, order: str = "size", only: int | No
         place=np.array(place, np.int64),
         row_bytes=row_bytes,
         rows=rows,
-        groups=groups,
+        groups=groups if only is None else (),
         more=len(rest),
         more_bytes=int(table.size_bytes[rest].sum()),
     )

@@ -17,7 +17,7 @@ from snapviz.units import format_bytes
 __all__ = ["block_words", "free_words", "group_heads", "hover_words", "segment_words", "stack_words", "when_words"]
 
 _NAME = 60
-_HOVERED = 1_500
+_HOVERED = 1_000
 """Bars that each say who they are; of more, a name would make the page heavy."""
 
 _FREE = {BUSY: "free, in a busy {0}", MOSTLY_FREE: "free, and pinned by the little that is live in its {0}"}

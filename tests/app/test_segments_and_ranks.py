@@ -16,11 +16,11 @@ from snapviz.app.pages import segments as segments_page
 from snapviz.app.rankviews import drawn_grid, rank_table, spread_figure, words
 from snapviz.app.results import Results
 from snapviz.app.runs import Registry
+from snapviz.app.segmentpicked import lies
 from snapviz.app.segmentviews import (
     Name,
     compared,
     curve,
-    lies,
     map_of,
     phase_table,
     shared_row_bytes,

@@ -9,12 +9,12 @@ from dash import Dash, Input, Output, State, html, no_update
 
 from snapviz.app import controls
 from snapviz.app.results import Results
+from snapviz.app.segmentpicked import lies
 from snapviz.app.segmentviews import (
     Name,
     alone,
     compared,
     curve,
-    lies,
     map_of,
     phase_table,
     shared_row_bytes,
@@ -233,7 +233,6 @@ def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
         Output(f"seg-map-{side}", "figure"),
         Output(f"seg-map-{side}", "style"),
         Output(f"seg-words-{side}", "children"),
-        Output(f"seg-table-{side}", "children"),
         Output(f"seg-lies-{side}", "children"),
         Input("state", "data"),
     )
@@ -241,7 +240,7 @@ def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
         state = PageState.of(data)
         there = _there(spaces, state, side)
         if there is None or there.moment is None:
-            return _NOTHING, {"display": "none"}, "", [], []
+            return _NOTHING, {"display": "none"}, "", []
         both = [found for one in SIDES if (found := _there(spaces, state, one)) is not None]
         if not len(there.space.pieces(there.moment.event).table):
             return (
@@ -256,7 +255,13 @@ def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
         figure, words = map_of(there, state, shared_row_bytes(both), mine)
         picked = lies(there, mine, state, prefix) if mine is not None else []
         style = {"height": f"{figure['layout']['height']}px"}
-        return figure, style, words, table_of(there, state, side, prefix), picked
+        return figure, style, words, picked
+
+    @app.callback(Output(f"seg-table-{side}", "children"), Input("state", "data"))
+    def tell(data: dict[str, Any] | None) -> Any:
+        state = PageState.of(data)
+        there = _there(spaces, state, side)
+        return table_of(there, state, side, prefix) if there is not None and there.moment is not None else []
 
 
 def _clicks(app: Dash, side: str) -> None:
@@ -271,14 +276,16 @@ def _clicks(app: Dash, side: str) -> None:
         events = [point["customdata"] for point in (clicked or {}).get("points", ()) if "customdata" in point]
         return {cursor: int(events[0]), "name": None} if events else no_update
 
-    @app.callback(
-        Output("go", "data", allow_duplicate=True),
-        Input(f"seg-map-{side}", "clickData"),
-        prevent_initial_call=True,
-    )
     def block(clicked: dict[str, Any] | None) -> Any:
         picked = [point["customdata"] for point in (clicked or {}).get("points", ()) if "customdata" in point]
         if not picked:
             return no_update
         first, last = map(int, picked[0])
         return {"name": f"{side}:{first}" + (f"-{last}" if last > first else "")}
+
+    for graph in ("map", "lens"):
+        app.callback(
+            Output("go", "data", allow_duplicate=True),
+            Input(f"seg-{graph}-{side}", "clickData"),
+            prevent_initial_call=True,
+        )(block)

@@ -33,10 +33,9 @@ _FILLS = ("#b9a3d6", f"rgba({_GREY}, 0.34)", "rgba(245, 200, 66, 0.30)", f"rgba(
 _PATTERNS = ("x", "", "/", "")
 _DARK = {"bgcolor": "#24292f", "bordercolor": "#24292f", "font": {"size": 13, "color": "#ffffff"}}
 """Of hover labels: colours of bars are too light for the white words on them."""
-_LEGEND = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "font": {"size": 12}}
-_BESIDE = 3
+_BESIDE = 2
 """Entries of a legend that have room side by side."""
-CURVE_PX = 310
+CURVE_PX = 330
 """Height of free memory over a run."""
 _PICKED = colours.HEAD
 _LABEL = 40
@@ -85,7 +84,7 @@ def segment_map(
             "margin": {"l": 12, "r": 12, "t": 8, "b": below},
             "xaxis": _bytes_axis(layout.row_bytes),
             "yaxis": {"range": [layout.rows - 0.5, -0.5], "visible": False, "fixedrange": False},
-            "legend": _LEGEND,
+            "legend": _legend(max(2, layout.rows) * high),
             "annotations": [_head(one.row, text) for one, text in zip(layout.groups, heads, strict=True)],
             "shapes": _outlines(bars, picked) if picked is not None else [],
             "hovermode": "closest",
@@ -166,6 +165,11 @@ def _escaped(text: str) -> str:
 
 def _legend_px(entries: int) -> int:
     return 20 * -(-entries // _BESIDE)
+
+
+def _legend(plot_px: int) -> dict[str, Any]:
+    """Below the axis of a plot of that height, however many rows it takes."""
+    return {"orientation": "h", "y": -30 / plot_px, "yanchor": "top", "x": 0, "font": {"size": 12}}
 
 
 def _row_px(rows: int) -> int:
@@ -285,14 +289,15 @@ def free_over_time(found: FreeLayers, marks: Marks, top_bytes: int | None = None
         dots = {"shape": "hv", "width": 1, "color": colours.MORE}
         data.append(line("largest free block", found.largest_bytes, line=dots))
     data += _oom_marks(marks, one, unit)
+    below = 34 + _legend_px(len(data))
     return figure(
         data,
         {
             "height": CURVE_PX,
-            "margin": {"l": 64, "r": 12, "t": 8, "b": 34 + _legend_px(len(data))},
+            "margin": {"l": 64, "r": 12, "t": 8, "b": below},
             "xaxis": marks.axis | {"zeroline": False, "range": _range(marks.place)},
             "yaxis": {"title": {"text": unit}, "rangemode": "tozero", "range": [0, 1.06 * most / one or 1]},
-            "legend": _LEGEND,
+            "legend": _legend(CURVE_PX - 8 - below),
             "hovermode": "x unified",
             "shapes": [*_band_shapes(marks), *_cursor(marks)],
             "annotations": _band_names(marks),
