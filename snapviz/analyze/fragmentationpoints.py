@@ -13,7 +13,7 @@ from snapviz.analyze.moments import At, moment, parse_at
 from snapviz.analyze.phases import phase_of
 from snapviz.analyze.stretches import Stretches, exact_after
 from snapviz.errors import UsageError
-from snapviz.schema import Moment, Trust
+from snapviz.schema import MeasureName, Moment, Trust
 from snapviz.snapshot.columns import ACTIONS
 
 __all__ = ["DEFAULT_MOMENTS", "FORMS", "Wanted", "device_free_at", "moment_at", "oom_events", "parse_wanted", "resolve"]
@@ -30,11 +30,12 @@ _NUMBERED = re.compile(r"(event|oom):([0-9]{1,18})")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A moment as the user named it. ``peak`` is that of reserved memory."""
+    """A moment as the user named it. ``peak`` is that of ``measure``."""
 
     at: At | None  # of the run or a phase
     event: int | None = None
     oom: int | None = None  # from 1; 0: the last
+    measure: MeasureName = "reserved"
 
     @property
     def text(self) -> str:
@@ -50,7 +51,7 @@ class Wanted:
         """The same in words."""
         if self.at is not None:
             of = self.at.phase or "the run"
-            return f"at the reserved peak of {of}" if self.at.peak else f"at the end of {of}"
+            return f"at the {self.measure} peak of {of}" if self.at.peak else f"at the end of {of}"
         if self.event is not None:
             return f"after event {self.event:,}"
         return f"where memory ran out ({self.text})" if self.oom else "where memory last ran out"
@@ -88,8 +89,8 @@ def resolve(facts: Facts, stretches: Stretches, wanted: Wanted) -> Moment | None
         at = wanted.oom - 1 if wanted.oom else len(events) - 1
         return moment_at(facts, int(events[at])) if 0 <= at < len(events) else None
     assert wanted.at is not None
-    if not wanted.at.peak:
-        return moment(facts, stretches, wanted.at)
+    if not wanted.at.peak or wanted.measure != "reserved":
+        return moment(facts, stretches, wanted.at, wanted.measure)
     if wanted.at.phase is None:
         return _peak(facts, 0, len(facts.replay), whole=not facts.truncated)
     found = stretches.named(wanted.at.phase)

@@ -10,7 +10,7 @@ from dash import html
 
 from snapviz.app.controls import link, notice, table
 from snapviz.app.state import State
-from snapviz.compare.rankgrid import MISSING, WHOLE, Drawn, beside, drawn, from_median, grid_of
+from snapviz.compare.rankgrid import MISSING, WHOLE, Drawn, beside, drawn, from_median, grid_of, merged
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots import colours
 from snapviz.report.plots.base import Figure
@@ -293,11 +293,12 @@ def _spreads(report: RanksReport) -> list[Spread]:
 def _spread_phases(reports: Sequence[RanksReport]) -> list[str]:
     """The whole run, and the phases that are furthest apart in any run, in their order."""
     apart: dict[str, int] = {}
-    for report in reports[::-1]:
+    for report in reports:
         for one in _spreads(report):
             apart[one.phase or WHOLE] = max(apart.get(one.phase or WHOLE, 0), one.spread_bytes)
-    most = sorted(apart, key=lambda phase: (phase != WHOLE, -apart[phase]))[:_PHASES]
-    return [phase for phase in apart if phase in set(most)]
+    most = set(sorted(apart, key=lambda phase: (phase != WHOLE, -apart[phase]))[:_PHASES])
+    first, last = ([one.phase or WHOLE for one in _spreads(report)] for report in (reports[0], reports[-1]))
+    return [phase for phase in merged(first, last) if phase in most]
 
 
 def spread_table(pair: Pair) -> list[Any]:

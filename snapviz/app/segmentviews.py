@@ -82,7 +82,7 @@ def summary(side: Side) -> list[Any]:
     if moment is None:
         return [html.P(f"rank {facts.rank} has no moment {clean(side.wanted.text)}.", className="faint")]
     point = fragmentation_at(side.space, side.wanted, moment)
-    doubts = doubts_in_words(facts.replay.consistent, point)
+    doubts = doubts_in_words(facts.replay.consistent, point, side.wanted.measure)
     doubts += [clean(note) for note in facts.notes[:4]]
     parts, total = point.parts, point.parts.reserved_bytes
     when = f"rank {facts.rank}, {when_words(side.space, moment.event)}"
@@ -91,6 +91,7 @@ def summary(side: Side) -> list[Any]:
         [words, html.Span(format_bytes(size), title=format_exact(size)), share]
         for _, size, share, words in parts_in_words(point)
     ]
+    caption = f"{side.name}: the parts sum to {format_exact(total)}"
     free = total - parts.allocated_bytes - parts.pending_bytes
     largest = max((one.largest_free_bytes for one in point.pools), default=0)
     head = [
@@ -108,7 +109,12 @@ def summary(side: Side) -> list[Any]:
         html.Details(
             [
                 html.Summary("reserved memory, every byte of it"),
-                table(f"the parts sum to {format_exact(total)}", ("what", "bytes", "of reserved"), rows, (1, 2)),
+                table(
+                    f"{side.name}: the parts sum to {format_exact(total)}",
+                    ("what", "bytes", "of reserved"),
+                    rows,
+                    (1, 2),
+                ),
             ]
         ),
     ]
@@ -186,9 +192,9 @@ def curve(side: Side, axis: str, top_bytes: int, window: tuple[float, float] | N
     return free_over_time(found, marks, top_bytes)
 
 
-def phase_table(side: Side, state: State, which: str, prefix: str) -> Any:
+def phase_table(side: Side, state: State, prefix: str) -> Any:
     """Free memory over the folded phases; each goes to where most of it could not be used."""
-    cursor = "bt" if which == "base" else "ht"
+    cursor = "bt" if side.name == "base" else "ht"
     found = side.space.phases
     rows: list[list[Any]] = []
     for one in found[:_ROWS]:
@@ -201,7 +207,10 @@ def phase_table(side: Side, state: State, which: str, prefix: str) -> Any:
         rows.append([f"{len(found) - _ROWS:,} more phases", "", "", "", ""])
     head = ("phase", "reserved peak", "held free, most", "largest free block, least", "large segments grew by")
     return table(
-        "free memory by phase; a phase leads to the event at which most is held free", head, rows, (1, 2, 3, 4)
+        f"{side.name}: free memory by phase; a phase leads to the event at which most is held free",
+        head,
+        rows,
+        (1, 2, 3, 4),
     )
 
 
@@ -234,7 +243,7 @@ def shared_row_bytes(sides: list[Side]) -> int:
 # ------------------------------------------------------------------ the table
 
 
-def table_of(side: Side, state: State, which: str, prefix: str) -> Any:
+def table_of(side: Side, state: State, prefix: str) -> Any:
     """The segments of a moment in figures, as the picture has them in order."""
     assert side.moment is not None
     facts, pieces = side.space.facts, side.space.pieces(side.moment.event)
@@ -242,13 +251,13 @@ def table_of(side: Side, state: State, which: str, prefix: str) -> Any:
     order = {"free": -(figures.busy_bytes + figures.mostly_free_bytes), "address": np.arange(len(pieces.table))}
     ordered = np.argsort(order.get(state.view, -figures.size_bytes), kind="stable")
     rows = [
-        _segment_row(side, pieces, figures, int(g), link(f"#{g}", state.with_(name=f"{which}:s{g}"), prefix))
+        _segment_row(side, pieces, figures, int(g), link(f"#{g}", state.with_(name=f"{side.name}:s{g}"), prefix))
         for g in ordered[:_ROWS]
     ]
     rest = ordered[_ROWS:]
     if len(rest):
         rows.append([f"{len(rest):,} more", "", *_sizes(figures, rest), ""])
-    caption = f"segments of rank {facts.rank}"
+    caption = f"{side.name}: segments of rank {facts.rank}"
     head = ("segment", "pool", "size", "allocated", "free", "largest free", "blocks", "largest live block in it")
     return table(caption, head, rows, (2, 3, 4, 5, 6))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from snapviz.analyze.addressspace import AddressSpace
 from snapviz.analyze.fragmentationpoints import Wanted, moment_at, oom_events, parse_wanted
 from snapviz.app.results import Results
 from snapviz.app.state import State
+from snapviz.compare.view import view_of
 from snapviz.errors import RunError, UsageError
 from snapviz.schema import Moment
 
@@ -25,6 +26,7 @@ _KEPT = 3
 class Side:
     """Base or head at the moment that a state asks for."""
 
+    name: str  # base or head
     run_id: str
     space: AddressSpace
     wanted: Wanted
@@ -60,9 +62,10 @@ class Spaces:
         if event is not None:
             if not -1 <= event < len(space.facts.replay):
                 raise UsageError(f"{run_id} has no event {event:,}: it has {len(space.facts.replay):,}")
-            return Side(run_id, space, Wanted(None, event=event), moment_at(space.facts, event))
-        wanted = parse_wanted(state.at or "peak")
-        return Side(run_id, space, wanted, space.when(wanted))
+            return Side(side, run_id, space, Wanted(None, event=event), moment_at(space.facts, event))
+        # a peak is that of the state's measure, as on every other page
+        wanted = replace(parse_wanted(state.at or "peak"), measure=view_of(measure=state.measure).options.measure)
+        return Side(side, run_id, space, wanted, space.when(wanted))
 
 
 def rank_of(results: Results, state: State, run_id: str) -> int:
@@ -85,4 +88,4 @@ def moments_of(space: AddressSpace, most: int) -> list[tuple[str, str]]:
     count = len(oom_events(space.facts))
     ooms = [(f"oom:{n}", f"memory ran out ({n} of {count})") for n in range(max(1, count - 7), count + 1)]
     phases = [(f"phase:{name}:{end}", f"{end} of {name}") for name in space.stretches.folded for end in ("peak", "end")]
-    return [("", "reserved peak"), ("end", "end of the run"), *ooms, *phases][:most]
+    return [("", "peak of the run"), ("end", "end of the run"), *ooms, *phases][:most]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from snapviz.schema import RanksReport
 
-__all__ = ["MISSING", "WHOLE", "Drawn", "RankGrid", "beside", "drawn", "from_median", "grid_of"]
+__all__ = ["MISSING", "WHOLE", "Drawn", "RankGrid", "beside", "drawn", "from_median", "grid_of", "merged"]
 
 Bool = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
@@ -68,7 +68,7 @@ def grid_of(report: RanksReport) -> RankGrid:
 
 def beside(base: RankGrid, head: RankGrid) -> tuple[RankGrid, RankGrid, RankGrid]:
     """Base, head and head − base with the same phases and ranks; the difference where both have a value."""
-    phases = _merged(base.phases, head.phases)
+    phases = merged(base.phases, head.phases)
     ranks = tuple(sorted({*base.ranks, *head.ranks}))
     one, two = (_spread_out(grid, phases, ranks) for grid in (base, head))
     both = one.known & two.known
@@ -76,7 +76,7 @@ def beside(base: RankGrid, head: RankGrid) -> tuple[RankGrid, RankGrid, RankGrid
     return one, two, RankGrid(phases, ranks, delta, one.at_least | two.at_least, one.unread | two.unread)
 
 
-def _merged(base: Sequence[str], head: Sequence[str]) -> tuple[str, ...]:
+def merged(base: Sequence[str], head: Sequence[str]) -> tuple[str, ...]:
     """Head's phases in its order, each followed by those that only base has there."""
     known, last = set(head), None
     after: dict[str | None, list[str]] = {}

@@ -163,11 +163,11 @@ def _doubts(rank: RankFragmentation, point: FragmentationPoint, width: int) -> l
     return [one for text in doubts_in_words(rank.consistent, point) for one in wrapped(text, width, "~ ", "  ")]
 
 
-def doubts_in_words(consistent: bool, point: FragmentationPoint) -> list[str]:
-    """What the numbers of a moment cannot say, to stand above them."""
+def doubts_in_words(consistent: bool, point: FragmentationPoint, measure: str = "reserved") -> list[str]:
+    """What the numbers of a moment, a peak of ``measure``, cannot say, to stand above them."""
     told = []
     if not point.moment.trust.whole:
-        told.append("as far as it is recorded: the reserved peak may have been higher")
+        told.append(f"as far as it is recorded: the {measure} peak may have been higher")
     if count := point.estimated_blocks:
         larger = f"{plural(count, 'block')} from before the recording may each be up to 1 MiB larger than taken here"
         told.append(f"{larger}, and free memory smaller by as much")

@@ -65,7 +65,14 @@ def test_a_moment_is_the_peak_an_end_or_what_was_picked(spaces: Spaces) -> None:
     head = spaces.side(PAIR, "head")
     replay = head.space.facts.replay
     assert head.moment is not None
-    assert replay.reserved_bytes[head.moment.event] == replay.peak("reserved", 0, len(replay))[0]
+    assert replay.allocated_bytes[head.moment.event] == replay.peak("allocated", 0, len(replay))[0]
+    reserved = spaces.side(PAIR.with_(measure="reserved"), "head")
+    assert reserved.moment is not None
+    assert replay.reserved_bytes[reserved.moment.event] == replay.peak("reserved", 0, len(replay))[0]
+    assert (head.wanted.title, reserved.wanted.title) == (
+        "at the allocated peak of the run",
+        "at the reserved peak of the run",
+    )
     picked = spaces.side(PAIR.with_(ht=5, at="end"), "head").moment
     assert picked is not None
     assert picked.event == 5
@@ -129,8 +136,8 @@ def test_what_is_picked_in_an_address(text: str, name: Name | None) -> None:
 
 def test_tables_have_their_links(spaces: Spaces) -> None:
     head = spaces.side(PAIR, "head")
-    assert "name=head:s0" in said(table_of(head, PAIR, "head", "/"))
-    assert "ht=" in said(phase_table(head, PAIR, "head", "/"))
+    assert "name=head:s0" in said(table_of(head, PAIR, "/"))
+    assert "ht=" in said(phase_table(head, PAIR, "/"))
 
 
 def test_a_curve_is_drawn_by_time_and_by_event_and_in_a_window(spaces: Spaces) -> None:

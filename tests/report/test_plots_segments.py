@@ -118,7 +118,8 @@ def grid(values: list[list[int]], unread: dict[int, str] | None = None) -> RankG
 def test_a_heatmap_has_every_cell_with_words() -> None:
     found = heatmap(drawn(grid([[5 * MIB, 7 * MIB, MISSING], [5 * MIB, MISSING, MISSING]], {2: "cut"})), delta=False)
     go.Figure(found)
-    cells, unread = found["data"]
+    cells, missing, unread = found["data"]
+    assert (missing["x"], missing["y"]) == (["rank 1"], [phase_labels((WHOLE, f"{HOSTILE}1"))[1]])
     assert np.array_equal(unpacked(cells["z"])[:2], [5 * MIB, 7 * MIB])
     assert np.isnan(unpacked(cells["z"])[[2, 4, 5]]).all()
     assert cells["text"][0][:2] == ["5.0 MiB", "7.0 MiB"]

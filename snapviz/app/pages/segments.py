@@ -34,6 +34,7 @@ NAME, PATH, TITLE = "segments", "/segments", "Segments"
 _MOMENTS = 240
 _LEAST_PX = 150
 _BY = [("", "category"), ("owner", "owner"), ("phase", "phase"), ("module", "module")]
+_MEASURES = [("allocated", "allocated"), ("reserved", "reserved")]
 _ORDER = [("", "size"), ("free", "held free"), ("address", "address")]
 _NOTHING: dict[str, Any] = {"data": [], "layout": {}}
 _AXES = [("time", "time"), ("event", "event")]
@@ -51,6 +52,7 @@ def layout(state: PageState, results: Results) -> Any:
                         id="seg-at", label="moment", data=[], value="", size="xs", searchable=True, w=260,
                         allowDeselect=False,
                     ),
+                    controls.segmented("measure", "peak of", _MEASURES, state.measure),
                     controls.segmented("by", "colour by", _BY, state.by if state.by in dict(_BY) else ""),
                     controls.segmented("view", "order", _ORDER, state.view if state.view in dict(_ORDER) else ""),
                     controls.segmented("axis", "axis", _AXES, state.axis),
@@ -225,7 +227,7 @@ def _curve(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
     def tell(data: dict[str, Any] | None) -> Any:
         state = PageState.of(data)
         there = _there(spaces, state, side)
-        return phase_table(there, state, side, prefix) if there is not None else []
+        return phase_table(there, state, prefix) if there is not None else []
 
 
 def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
@@ -261,7 +263,7 @@ def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
     def tell(data: dict[str, Any] | None) -> Any:
         state = PageState.of(data)
         there = _there(spaces, state, side)
-        return table_of(there, state, side, prefix) if there is not None and there.moment is not None else []
+        return table_of(there, state, prefix) if there is not None and there.moment is not None else []
 
 
 def _clicks(app: Dash, side: str) -> None:

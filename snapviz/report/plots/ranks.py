@@ -81,7 +81,7 @@ def heatmap(cells: Drawn, delta: bool, outliers: Sequence[tuple[int, int]] = ())
     if values.size <= _TEXTS[0] and len(columns) <= _TEXTS[1]:
         trace |= {"text": _texts(cells, delta, set(outliers)), "texttemplate": "%{text}"}
         trace["textfont"] = {"size": _font(len(columns))}
-    data = [trace, *_unread(cells, rows, columns), *_marks(rows, columns, outliers)]
+    data = [trace, *_missing(cells, rows, columns), *_unread(cells, rows, columns), *_marks(rows, columns, outliers)]
     return figure(
         data,
         {
@@ -144,7 +144,7 @@ def _amount(value: int, least: bool, delta: bool, decimals: int = 2) -> str:
 def _texts(cells: Drawn, delta: bool, outliers: set[tuple[int, int]]) -> list[list[str]]:
     return [
         [
-            "–" if value == MISSING else _amount(value, least, delta, 1) + (" ◆" if (row, column) in outliers else "")
+            "" if value == MISSING else _amount(value, least, delta, 1) + (" ◆" if (row, column) in outliers else "")
             for column, (value, least) in enumerate(zip(values, leasts, strict=True))
         ]
         for row, (values, leasts) in enumerate(
@@ -168,6 +168,24 @@ def _said(cells: Drawn, delta: bool) -> list[list[str]]:
 
 def _exact(value: int, least: bool, delta: bool) -> str:
     return f"{_amount(value, least, delta)} ({value:{'+' if delta else ''},} bytes)"
+
+
+def _missing(cells: Drawn, rows: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """A word in each cell of a rank that has no such phase: on the page's ground, and so in its ink."""
+    spots = np.argwhere(cells.value_bytes == MISSING)
+    spots = spots[~np.isin(spots[:, 1], cells.unread)]
+    if len(spots) == 0 or cells.value_bytes.size > _TEXTS[0] or len(columns) > _TEXTS[1]:
+        return []
+    return [
+        {
+            "type": "scatter",
+            "mode": "text",
+            "x": [columns[column] for column in spots[:, 1].tolist()],
+            "y": [rows[row] for row in spots[:, 0].tolist()],
+            "text": "–",
+            "hovertemplate": "%{x} has nothing to compare here<extra></extra>",
+        }
+    ]
 
 
 def _unread(cells: Drawn, rows: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]]:
