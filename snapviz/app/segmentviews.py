@@ -110,7 +110,7 @@ def summary(side: Side) -> list[Any]:
             [
                 html.Summary("reserved memory, every byte of it"),
                 table(
-                    f"{side.name}: the parts sum to {format_exact(total)}",
+                    caption,
                     ("what", "bytes", "of reserved"),
                     rows,
                     (1, 2),
