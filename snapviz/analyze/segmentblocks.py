@@ -28,6 +28,7 @@ __all__ = [
     "SegmentFigures",
     "allocation_of",
     "codes_of",
+    "dangling_at",
     "lies_at",
     "segments",
     "words_of",
@@ -102,6 +103,13 @@ def _values(facts: Facts, allocation: Int64, by: str, event: int) -> tuple[Seque
         return names, first[facts.birth[allocation]]
     dangles = facts.dangling_since[allocation] <= event
     return (*CATEGORIES, DANGLING), np.where(dangles, len(CATEGORIES), facts.category[allocation])
+
+
+def dangling_at(facts: Facts, event: int) -> int:
+    """Block bytes of what is allocated just after an event and should have been gone."""
+    table = facts.replay.allocations
+    dangles = np.flatnonzero(facts.dangling_since <= event)
+    return int(table.block_bytes[dangles][table.allocated_after(event)[dangles]].sum())
 
 
 # ------------------------------------------------------------------ the table

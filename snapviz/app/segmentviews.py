@@ -11,7 +11,7 @@ from dash import html
 
 from snapviz.analyze.fragmentation import fragmentation_at
 from snapviz.analyze.fragmentationparts import Pieces
-from snapviz.analyze.segmentblocks import BY, LiveBlock, SegmentFigures, codes_of, lies_at, segments
+from snapviz.analyze.segmentblocks import BY, LiveBlock, SegmentFigures, codes_of, dangling_at, lies_at, segments
 from snapviz.analyze.segmentmap import ORDERS, bars_of, laid_out, row_bytes_for
 from snapviz.app.controls import link, table
 from snapviz.app.spaces import Side
@@ -140,7 +140,13 @@ def compared(base: Side, head: Side) -> str:
     text = f"{clean(head.run_id)} reserves {more} {clean(base.run_id)} {_moment_words(base, head)}"
     text += f" ({format_bytes(two.reserved_bytes)} against {format_bytes(one.reserved_bytes)})" if delta else ""
     parts = [(what, sum(getattr(two, f) - getattr(one, f) for f in fields)) for what, fields in _COMPARED]
-    told = [f"{format_bytes(size, signed=True)} {what}" for what, size in parts if size]
+    held = [dangling_at(side.space.facts, side.moment.event) for side in (base, head) if side.moment]
+    dangling = f" ({format_bytes(held[1] - held[0], signed=True)} of it dangling)" if held[0] != held[1] else ""
+    told = [
+        f"{format_bytes(size, signed=True)} {what}{dangling if what == 'allocated' else ''}"
+        for what, size in parts
+        if size
+    ]
     return f"{text}: {', '.join(told)}." if told else f"{text}, and every part of it is the same."
 
 

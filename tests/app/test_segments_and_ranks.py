@@ -57,7 +57,7 @@ def test_the_first_line_says_what_is_more_and_the_parts_sum(spaces: Spaces) -> N
     base, head = (spaces.side(PAIR.with_(at="end"), side) for side in ("base", "head"))
     text = compared(base, head)
     assert text.startswith("thunder_478/pr reserves")
-    assert "+4.00 MiB allocated" in text
+    assert "+4.00 MiB allocated (+4.00 MiB of it dangling)" in text
     assert compared(base, base).endswith("every part of it is the same.")
 
 

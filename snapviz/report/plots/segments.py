@@ -69,7 +69,7 @@ def segment_map(
     than its kind and size. ``customdata`` of a bar are its first and last piece."""
     names = [
         f"{clean(name)} · {format_bytes(int(size))}"
-        for name, size in zip([*labels_of(codes), *KINDS], codes.size_bytes, strict=True)
+        for name, size in zip([*_labels_of(codes), *KINDS], codes.size_bytes, strict=True)
     ]
     data = []
     for code in _drawn(bars, codes):
@@ -94,7 +94,7 @@ def segment_map(
     )
 
 
-def labels_of(codes: Codes) -> list[str]:
+def _labels_of(codes: Codes) -> list[str]:
     """What is live, as a legend names it."""
     last = len(codes.labels) - 1
     return [
