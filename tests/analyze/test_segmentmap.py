@@ -18,7 +18,7 @@ from snapviz.snapshot.columns import ABSENT
 from snapviz.snapshot.objects import columns_from_objects
 from tests.analyze.builders import sample
 from tests.analyze.test_fragmentation import facts_of, objects
-from tests.replay.builders import BASE, MIB, alloc, block, frames, free, gap, segment, segment_alloc
+from tests.replay.builders import BASE, MIB, alloc, block, event, frames, free, gap, segment, segment_alloc
 from tests.replay.test_oracle import ALLOCATORS, STEPS, program
 from tests.replay.test_segments import Watched
 
@@ -76,11 +76,11 @@ def test_layers_sum_to_what_is_reserved_and_keep_every_peak(steps, options, most
     assert (np.diff(found.event) > 0).all()
     layers = (found.allocated_bytes, found.pending_bytes, found.held_bytes, found.private_bytes, found.whole_bytes)
     assert np.array_equal(sum(layers), found.reserved_bytes)
-    for at, event in enumerate(found.event.tolist()):
-        totals = replay.after(event)
+    for at, when in enumerate(found.event.tolist()):
+        totals = replay.after(when)
         assert totals.reserved_bytes == found.reserved_bytes[at]
         assert totals.allocated_bytes == found.allocated_bytes[at]
-        parts = reserved_parts(space.facts, space.pieces(event))
+        parts = reserved_parts(space.facts, space.pieces(when))
         assert parts.busy_bytes + parts.mostly_free_bytes == found.held_bytes[at]
     assert found.reserved_bytes.max() == replay.peak("reserved", first, stop)[0]
     assert found.allocated_bytes.max() == replay.peak("allocated", first, stop)[0]
@@ -89,12 +89,12 @@ def test_layers_sum_to_what_is_reserved_and_keep_every_peak(steps, options, most
 @pytest.mark.parametrize("name", ["single", "single_expandable", "cuda_graph", "fsdp2_after"])
 def test_figures_of_segments_sum_to_the_reserved_parts(name):
     space = AddressSpace(sample(name).ranks[0].facts())
-    for event in (
+    for when in (
         START,
         space.facts.replay.peak("allocated", 0, len(space.facts.replay))[1],
         len(space.facts.replay) - 1,
     ):
-        pieces = space.pieces(event)
+        pieces = space.pieces(when)
         figures, parts = segments(pieces), reserved_parts(space.facts, pieces)
         assert int(figures.size_bytes.sum()) == parts.reserved_bytes
         assert int(figures.allocated_bytes.sum()) == parts.allocated_bytes
@@ -228,3 +228,22 @@ def test_a_page_that_is_busy_is_no_segment():
     assert found.paged
     assert found.unit_bytes == 20 * MIB
     assert [one.block_bytes for one in found.holders] == [18 * MIB]
+
+
+def test_neighbours_of_two_segments_are_never_one_bar():
+    halves = (block(MIB), gap(MIB))
+    many = [segment(BASE + i * 64 * MIB, *halves) for i in range(100)]
+    many.append(segment(BASE + (1 << 40), block(32 * MIB)))
+    pieces = AddressSpace(facts_of(objects([], many))).pieces(START)
+    layout = laid_out(pieces, row_bytes_for(pieces))
+    bars = bars_of(pieces, layout, pieces.kind, 1)
+    check_bars(pieces, layout, bars, pieces.kind)
+    assert len(bars) == 101
+
+
+def test_a_peak_of_reserved_memory_alone_is_kept():
+    quiet = [one for _ in range(20) for one in (alloc(BASE, 2 * MIB), *free(BASE, 2 * MIB))]
+    spike = [segment_alloc(BASE + (1 << 40), 64 * MIB), event("segment_free", BASE + (1 << 40), 64 * MIB)]
+    events = [segment_alloc(BASE, 20 * MIB), *quiet, *spike, *quiet]
+    space = AddressSpace(facts_of(objects(events, [segment(BASE, gap(20 * MIB))])))
+    assert int(space.layers(1).reserved_bytes.max()) == 84 * MIB
