@@ -125,8 +125,8 @@ def _is_pair(state: State) -> bool:
 def _upper(app: Dash, results: Results, prefix: str) -> None:
     @app.callback(
         Output("compare-top", "children"),
-        Output({"type": "ctl", "key": "at"}, "data"),
-        Output({"type": "ctl", "key": "rank"}, "data"),
+        Output({"type": "ctl", "key": "at"}, "data", allow_duplicate=True),
+        Output({"type": "ctl", "key": "rank"}, "data", allow_duplicate=True),
         Output("compare-pair-controls", "hidden"),
         Output("compare-besides", "children"),
         Input("compare-where", "data"),

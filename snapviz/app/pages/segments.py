@@ -124,17 +124,20 @@ def _there(spaces: Spaces, state: PageState, side: str) -> Side | None:
 def _controls(app: Dash, results: Results, spaces: Spaces) -> None:
     @app.callback(
         Output({"type": "ctl", "key": "rank"}, "data", allow_duplicate=True),
-        Output("seg-at", "data"),
-        Output("seg-at", "value"),
         Input("state", "data"),
         prevent_initial_call="initial_duplicate",
     )
-    def options(data: dict[str, Any] | None) -> tuple[Any, ...]:
+    def ranks(data: dict[str, Any] | None) -> Any:
+        # by itself: this control is on other pages too, and a callback must find all that it gives to
         state = PageState.of(data)
         if state.page != NAME:
-            return no_update, no_update, no_update
-        ranks = [{"value": "", "label": "first"}]
-        ranks += [{"value": str(rank), "label": f"rank {rank}"} for rank in results.ranks(state)]
+            return no_update
+        first = [{"value": "", "label": "first"}]
+        return first + [{"value": str(rank), "label": f"rank {rank}"} for rank in results.ranks(state)]
+
+    @app.callback(Output("seg-at", "data"), Output("seg-at", "value"), Input("state", "data"))
+    def options(data: dict[str, Any] | None) -> tuple[Any, ...]:
+        state = PageState.of(data)
         found: dict[str, str] = {}
         for side in SIDES:
             there = _there(spaces, state, side)
@@ -147,7 +150,7 @@ def _controls(app: Dash, results: Results, spaces: Spaces) -> None:
             moments.insert(0, {"value": "picked", "label": "picked on a curve"})
         elif value not in found:
             moments.append({"value": value, "label": clean(value)})
-        return ranks, moments, value
+        return moments, value
 
     @app.callback(
         Output("go", "data", allow_duplicate=True),
