@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
 import os
 import shutil
 import tempfile
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dash import Dash, DiskcacheManager, set_props
 
-from snapviz.app import pages, routing, server, shell
+from snapviz.app import pages, receiving, routing, server, shell
 from snapviz.app.controls import notice
 from snapviz.app.results import Results
 from snapviz.app.runs import Registry
+from snapviz.app.uploads import UploadLimits, Uploads
 from snapviz.errors import SnapvizError
 
 __all__ = ["create_app", "private", "results_directory"]
@@ -30,16 +29,24 @@ def create_app(
     cache_dir: str | os.PathLike[str] | None = None,
     allowed_hosts: Sequence[str] | None = server.LOOPBACK,
     prefix: str = "/",
+    uploads_dir: str | os.PathLike[str] | None = None,
+    upload_limits: UploadLimits | None = None,
 ) -> Dash:
     """The dashboard over the runs below ``root``, a directory or an fsspec URL. ``app.server`` is its WSGI application.
 
     ``cache_dir`` keeps results; workers that share it share them. ``allowed_hosts`` are the host names by which it
-    answers (none: any). ``prefix`` is the path it is served under. Raises ``RunError`` where the root is no directory.
+    answers (none: any). ``prefix`` is the path it is served under. What is dropped on the page lies in ``uploads_dir``,
+    which all workers of one server have to be given, as the option or as SNAPVIZ_UPLOADS; without, each process has one
+    of its own, which goes with it. Raises ``RunError`` where the root is no directory, ``OutputError`` where uploads
+    cannot be kept.
     """
     import diskcache
 
     kept = private(Path(cache_dir) if cache_dir is not None else results_directory())
-    results = Results(Registry(os.fspath(root)), kept / "results")
+    uploads = Uploads(uploads_dir, upload_limits)
+    runs = Registry(os.fspath(root))
+    runs.also(uploads.entry, uploads.public)
+    results = Results(runs, kept / "results")
     app = Dash(
         __name__,
         title="snapviz",
@@ -60,7 +67,8 @@ def create_app(
     routing.register(app, results, found)
     for page in found:
         page.register(app, results)
-    server.protect(app, allowed_hosts)
+    receiving.register(app, uploads)
+    server.protect(app, allowed_hosts, uploads.sweep)
     return app
 
 
@@ -112,7 +120,5 @@ def _show(error: Exception, results: Results) -> None:
     if isinstance(error, SnapvizError):
         said: Any = notice(results.runs.public(str(error)), grave=True, title="This cannot be shown.")
     else:
-        number = uuid.uuid4().hex[:8]
-        logging.getLogger("snapviz").error("internal error %s", number, exc_info=error)
-        said = notice(f"An error inside snapviz, number {number} in the server's log. Please report it.", grave=True)
+        said = notice(server.foreseen_nowhere(error), grave=True)
     set_props("problem", {"children": said})

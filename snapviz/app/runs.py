@@ -79,6 +79,7 @@ class Registry:
         self._lock = threading.Lock()
         self._entries: dict[str, RunEntry] = {}
         self._others: list[Callable[[str], RunEntry | None]] = []
+        self._publics: list[Callable[[str], str]] = []
         self._scanned = -1e9
         self.truncated = False
         self.problem = ""
@@ -89,7 +90,7 @@ class Registry:
     def fresh(self) -> Registry:
         """The same, scanned anew, with no lock held: for a forked process."""
         found = Registry(self._root, self._clock)
-        found._others = list(self._others)
+        found._others, found._publics = list(self._others), list(self._publics)
         return found
 
     def all(self, again: bool = False) -> list[RunEntry]:
@@ -100,9 +101,10 @@ class Registry:
                 self._scanned = self._clock()
             return list(self._entries.values())
 
-    def also(self, lookup: Callable[[str], RunEntry | None]) -> None:
-        """Other runs, found by their ids alone and never listed: what somebody has dropped."""
+    def also(self, lookup: Callable[[str], RunEntry | None], public: Callable[[str], str] = str) -> None:
+        """Other runs, found by their ids alone and never listed: what somebody has dropped. ``public`` as ours."""
         self._others.append(lookup)
+        self._publics.append(public)
 
     def get(self, run_id: str) -> RunEntry:
         """A run by its id. Raises ``UsageError`` where there is none."""
@@ -114,6 +116,8 @@ class Registry:
 
     def public(self, text: str) -> str:
         """A message without where on the server the root lies: what remains are ids."""
+        for public in self._publics:
+            text = public(text)
         for place in self._tree.places():
             text = text.replace(f"{place}/", "").replace(place, self._tree.name)
         return text

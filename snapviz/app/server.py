@@ -1,60 +1,99 @@
-"""What the server adds to every answer, and which requests it refuses.
+"""What the server adds to every answer, which requests it refuses, and what an error says.
 
-The content security policy allows scripts of the package and Dash's one inline script, by its hash; no eval. Styles may
-be inline: Mantine, plotly and ag-grid set them while they draw.
+The content security policy allows scripts of this server and Dash's one inline script (``new DashRenderer``), by its
+hash. No eval, no worker, no other host. Styles may be inline: five libraries write ``<style>`` elements while they run,
+which a policy calls inline, and each is blocked without: dash-renderer, dash-core-components, Mantine (through React),
+plotly and ag-grid. Images may be ``data:``, which rasters in figures and plotly's export are.
+
+A page of another site can send requests here, and have its own name point here to read the answers. Hence only known
+host names are answered, and what changes anything only where the page that asks is one of ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from functools import cache
 from urllib.parse import urlsplit
 
 from dash import Dash
-from flask import Flask, Response, abort, request
+from flask import Flask, Request, Response, abort, request
+from werkzeug.exceptions import HTTPException
 
-__all__ = ["LOOPBACK", "policy", "protect"]
+__all__ = ["LOOPBACK", "STREAMED", "foreseen_nowhere", "policy", "protect"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names by which a server is asked that only this machine can reach."""
 
+STREAMED = "upload"
+"""The one endpoint whose requests may be long: it counts them itself."""
+
 _LARGEST_REQUEST = 4 << 20
 """Bytes of a callback's request."""
 
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_SUITES = "_dash-component-suites/"
 
-def protect(app: Dash, allowed_hosts: Sequence[str] | None) -> None:
-    """Headers, hosts and limits. ``allowed_hosts``: none allows any, as behind a proxy that checks them."""
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+def protect(app: Dash, allowed_hosts: Sequence[str] | None, sweep: Callable[[], None] = lambda: None) -> None:
+    """Headers, hosts, limits and errors. ``allowed_hosts``: none allows any, as behind a proxy that checks them.
+
+    ``sweep`` is called before every request: what has had its time goes as long as anybody is here.
+    """
     server: Flask = app.server
-    server.config["MAX_CONTENT_LENGTH"] = _LARGEST_REQUEST
+    known = None if allowed_hosts is None else frozenset(name.lower().strip("[]") for name in allowed_hosts)
+    rules = cache(lambda: policy(app))
 
     @server.before_request
     def refuse() -> None:
-        host = urlsplit(f"//{request.host}").hostname or ""
-        # a page of another site may have its name point here: its scripts would read what is served
-        if allowed_hosts is not None and host not in allowed_hosts:
-            abort(403, "this host is not served here: start with --allow-host to serve it")
-        if request.method == "POST" and request.headers.get("Sec-Fetch-Site", "same-origin") not in _OURS:
-            abort(403, "requests from other sites are refused")
+        if known is not None and _host(request) not in known:
+            abort(403, "This host name is not served here: start with --allow-host to serve it.")
+        if request.method not in _READING and not _is_ours(request):
+            abort(403, "Requests from other sites are refused.")
+        _refuse_long(request)
+        sweep()
 
     @server.after_request
     def add(response: Response) -> Response:
-        response.headers.setdefault("Content-Security-Policy", policy(app))
-        response.headers.setdefault("X-Content-Type-Options", "nosniff")
-        response.headers.setdefault("Referrer-Policy", "no-referrer")
-        response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+        response.headers.setdefault("Content-Security-Policy", rules())
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
+        if not _is_static(app, request.path):
+            response.headers["Cache-Control"] = "no-store"
         return response
 
+    @server.errorhandler(Exception)
+    def tell(error: Exception) -> Response:
+        if isinstance(error, HTTPException):
+            return Response(f"{error.description or error.name}\n", error.code or 500, mimetype="text/plain")
+        return Response(f"{foreseen_nowhere(error)}\n", 500, mimetype="text/plain")
 
-_OURS = ("same-origin", "none")
+
+def foreseen_nowhere(error: BaseException) -> str:
+    """Logs an error that nobody foresaw, and says under which number: neither a traceback nor a path leaves here."""
+    number = uuid.uuid4().hex[:8]
+    logging.getLogger("snapviz").error("internal error %s", number, exc_info=error)
+    return f"An error inside snapviz, number {number} in the server's log. Please report it."
 
 
 def policy(app: Dash) -> str:
-    """The content security policy."""
+    """The content security policy. To be asked for once every callback is registered."""
     scripts = " ".join(app.csp_hashes())
     rules = (
         "default-src 'none'",
         f"script-src 'self' {scripts}",
         "style-src 'self' 'unsafe-inline'",
-        "img-src 'self' data: blob:",
+        "img-src 'self' data:",
         "font-src 'self' data:",
         "connect-src 'self'",
         "base-uri 'none'",
@@ -62,3 +101,34 @@ def policy(app: Dash) -> str:
         "frame-ancestors 'none'",
     )
     return "; ".join(rules)
+
+
+def _host(asked: Request) -> str:
+    try:
+        return urlsplit(f"//{asked.host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_ours(asked: Request) -> bool:
+    """Whether a page of this server asks, or no browser at all, which no other site can make ask."""
+    site = asked.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = asked.headers.get("Origin")
+    return origin is None or origin.partition("://")[2].lower() == asked.host.lower()
+
+
+def _refuse_long(asked: Request) -> None:
+    if (asked.endpoint or "").rpartition(".")[2] == STREAMED:
+        return
+    if asked.content_length is None and asked.headers.get("Transfer-Encoding"):
+        abort(411, "This request has to say how long it is.")
+    if (asked.content_length or 0) > _LARGEST_REQUEST:
+        abort(413, f"This request is longer than {_LARGEST_REQUEST >> 20} MiB.")
+
+
+def _is_static(app: Dash, path: str) -> bool:
+    """Scripts and styles, which are the same for everybody: their own answers say how long they hold."""
+    prefix = app.config.routes_pathname_prefix
+    return path.startswith((prefix + _SUITES, f"{prefix}{app.config.assets_url_path.strip('/')}/"))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TextIO
 
 from snapviz.app import create_app
 from snapviz.app.server import LOOPBACK
+from snapviz.app.uploads import UploadLimits
 from snapviz.errors import UsageError
 
 __all__ = ["serve"]
@@ -26,13 +29,15 @@ def serve(
     port: int = 8050,
     allow_hosts: Sequence[str] = (),
     *,
+    limits: UploadLimits | None = None,
     open_browser: bool = False,
     said: TextIO | None = sys.stderr,
 ) -> int:
     """Serves the runs below ``root`` until interrupted; 0. Raises ``SnapvizError`` where it cannot begin."""
     import waitress
 
-    app = create_app(root, allowed_hosts=_hosts(host, allow_hosts))
+    limits = limits or UploadLimits()
+    app = create_app(root, allowed_hosts=_hosts(host, allow_hosts), upload_limits=limits)
     listening = _bound(host, port)
     _compile(said)
     shown = f"[{host}]" if ":" in host else host
@@ -45,11 +50,29 @@ def serve(
         import webbrowser
 
         webbrowser.open(url)
-    server = waitress.create_server(app.server, sockets=[listening], threads=_THREADS, ident="snapviz")
+    server = waitress.create_server(
+        app.server,
+        sockets=[listening],
+        threads=_THREADS,
+        ident="snapviz",
+        # it takes a whole request into a file before the app sees any of it
+        max_request_body_size=limits.file_bytes + 1,
+    )
+    _end_when_told()
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     server.close()
     return 0
+
+
+def _end_when_told() -> None:
+    """SIGTERM ends as Ctrl-C does: what was dropped on the page is removed."""
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, end)
 
 
 def _hosts(host: str, more: Sequence[str]) -> Sequence[str] | None:

@@ -143,7 +143,7 @@ class Uploads:
 
     def public(self, text: str) -> str:
         """A message without where on the server uploads lie: what remains is the run's own name."""
-        inside = re.compile(re.escape(f"{self.path}{os.sep}") + rf"{UPLOAD.pattern}(?:/(?:content|body))?/?")
+        inside = re.compile(re.escape(f"{self.path}{os.sep}") + rf"{UPLOAD.pattern}(?:/body|/content(?:/[^/]+)?)?/?")
         return inside.sub("", text).replace(str(self.path), "uploads")
 
     def _received(self, place: Path, name: str, pieces: Iterable[bytes]) -> RunEntry:
