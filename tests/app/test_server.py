@@ -51,18 +51,12 @@ def call(client: FlaskClient, app: Dash, pathname: str, search: str) -> dict[str
         {"id": json.loads(i) if i.startswith("{") else i, "property": p}
         for i, _, p in (each.rpartition(".") for each in key.strip(".").split("..."))
     ]
-    asked = {
-        "output": key,
-        "outputs": outputs,
-        "inputs": [
-            {"id": "url", "property": "pathname", "value": pathname},
-            {"id": "url", "property": "search", "value": search},
-            {"id": "again", "property": "data", "value": None},
-        ],
-        "state": [{"id": "shown", "property": "data", "value": None}],
-        "changedPropIds": ["url.search"],
+    values = {"url.pathname": pathname, "url.search": search}
+    given = {
+        part: [each | {"value": values.get(f"{each['id']}.{each['property']}")} for each in found[part]]
+        for part in ("inputs", "state")
     }
-    assert len(found["inputs"]) == 3
+    asked = {"output": key, "outputs": outputs, "changedPropIds": ["url.search"], **given}
     answer = client.post("/_dash-update-component", json=asked)
     assert answer.status_code == 200, answer.text
     return dict(answer.get_json()["response"])
