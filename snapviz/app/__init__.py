@@ -62,8 +62,9 @@ def create_app(
         add_log_handler=False,
         enable_mcp=False,
     )
+    app.server.extensions["snapviz_uploads"] = uploads
     found = pages.every()
-    app.layout = lambda: shell.frame(found, prefix)
+    app.layout = lambda: shell.frame(found, prefix, uploads.limits.file_bytes)
     routing.register(app, results, found)
     for page in found:
         page.register(app, results)

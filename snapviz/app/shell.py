@@ -37,8 +37,8 @@ _KEYS = (
 )
 
 
-def frame(pages: list[ModuleType], prefix: str = "") -> Any:
-    """The layout of the app."""
+def frame(pages: list[ModuleType], prefix: str = "", most_bytes: int = 0) -> Any:
+    """The layout of the app; ``most_bytes`` of a file may be dropped on it."""
     return dmc.MantineProvider(
         [
             dcc.Location(id="url", refresh=False),
@@ -55,7 +55,7 @@ def frame(pages: list[ModuleType], prefix: str = "") -> Any:
                 id="main",
                 tabIndex=-1,
             ),
-            html.Div(id="drop-zone"),
+            html.Div(id="drop-zone", **{"data-most": str(most_bytes)}),
             _help(),
             html.Footer(id="footer"),
         ],
@@ -79,6 +79,8 @@ def _stores() -> list[Any]:
         dcc.Store(id="listed"),
         dcc.Store(id="shown"),
         dcc.Store(id="synced"),
+        # what was dropped here, known to this tab alone
+        dcc.Store(id="uploads", storage_type="session"),
         html.Div(id="snapviz-defaults", hidden=True, **{"data-defaults": json.dumps(defaults)}),
     ]
 
