@@ -84,7 +84,7 @@ class State:
     @classmethod
     def from_url(cls, path: str, query: str) -> State:
         """The state of a URL's path and query (with its ``?`` or without)."""
-        page = next((page for page, place in PAGES.items() if place == (path.rstrip("/") or "/")), "compare")
+        page = next((page for page, place in PAGES.items() if place == f"/{path.strip('/')}"), "compare")
         found = parse_qs((query or "").removeprefix("?"), max_num_fields=None)
         return cls.of({key: values[-1] for key, values in found.items()} | {"page": page})
 
