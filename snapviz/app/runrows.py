@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from snapviz.app.runs import RunEntry
 from snapviz.report.layout import clean, cut
 from snapviz.units import format_bytes
 
-__all__ = ["CELLS", "COLUMNS", "matching", "name_of", "ordered"]
+__all__ = ["COLUMNS", "NAMES", "Column", "matching", "name_of", "ordered"]
 
 _LONGEST = 120
 """Characters of a text from a file."""
@@ -83,30 +84,33 @@ def _kind(entry: RunEntry) -> Any:
     return html.Span("bare", title=f"{told}: without names and exact phases", className="faint")
 
 
-COLUMNS = (
-    ("Choose", "", ""),
-    ("Run", "name", ""),
-    ("Branch", "branch", ""),
-    ("Commit", "", ""),
-    ("Recorded", "recorded", ""),
-    ("Ranks", "ranks", "number"),
-    ("torch", "torch", ""),
-    ("Device", "device", ""),
-    ("Size", "size", "number"),
-    ("Kind", "kind", ""),
-)
-"""Head, key that it is sorted by ("": it is not), style. The first two are the page's own."""
+@dataclass(frozen=True)
+class Column:
+    """A column: its head, the key that it is sorted by ("": it is not), its cell, and whether a run has one."""
 
-CELLS: tuple[tuple[Callable[[RunEntry], Any], str], ...] = (
-    (_branch, ""),
-    (_commit, ""),
-    (_when, "when"),
-    (_ranks, "number"),
-    (_torch, ""),
-    (_device, ""),
-    (_size, "number"),
-    (_kind, ""),
+    title: str
+    key: str
+    cell: Callable[[RunEntry], Any]
+    style: str = ""
+
+    def known(self, entry: RunEntry) -> bool:
+        """Whether anything is known of it."""
+        return not entry.problem and self.cell(entry) != _NOT_KNOWN
+
+
+NAMES = Column("Run", "name", name_of)
+
+COLUMNS = (
+    Column("Branch", "branch", _branch),
+    Column("Commit", "", _commit),
+    Column("Recorded", "recorded", _when, "when"),
+    Column("Ranks", "ranks", _ranks, "number"),
+    Column("torch", "torch", _torch),
+    Column("Device", "device", _device),
+    Column("Size", "size", _size, "number"),
+    Column("Kind", "kind", _kind),
 )
+"""Beside the run itself."""
 
 
 def ordered(entries: list[RunEntry], view: str) -> list[RunEntry]:

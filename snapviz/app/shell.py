@@ -10,6 +10,7 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import dcc, html
 
+from snapviz import __version__
 from snapviz.app.controls import link
 from snapviz.app.results import Results
 from snapviz.app.runs import RunEntry
@@ -134,7 +135,13 @@ def _tools() -> Any:
     return html.Div(
         [
             html.Button("Print", id="print-page", type="button", className="tool"),
-            html.Button("Save as HTML", id="export-html", type="button", className="tool"),
+            html.Button(
+                "Save as HTML",
+                id="export-html",
+                type="button",
+                className="tool",
+                **{"data-version": __version__},
+            ),
             dmc.ColorSchemeToggle(
                 lightIcon="☀", darkIcon="☾", size="md", variant="subtle", **{"aria-label": "light or dark"}
             ),

@@ -95,9 +95,9 @@
     finished(shown, ranks + ", " + size(told.size_bytes) + ". Only this tab knows its address.");
     keep([{ id: told.id, name: told.name }].concat(kept()));
     ["head", "base"].forEach(function (side) {
-      shown.buttons.appendChild(button("Use as " + side, function () { use(side, told.id); }));
+      shown.buttons.appendChild(button("Use as " + side, function () { use(side, told.id); shown.place.remove(); }));
     });
-    shown.buttons.appendChild(button("Remove", function () { remove(shown, told.id); }));
+    shown.buttons.appendChild(button("Remove", function () { remove(told.id); shown.place.remove(); }));
     shown.place.appendChild(shown.buttons);
     shown.buttons.firstChild.focus({ preventScroll: true });
   }
@@ -108,7 +108,7 @@
     window.snapviz.go(changes);
   }
 
-  function remove(shown, id) {
+  function remove(id) {
     var asked = new XMLHttpRequest();
     asked.open("DELETE", window.snapviz.prefix() + "/upload?id=" + encodeURIComponent(id));
     asked.addEventListener("loadend", function () {
@@ -116,7 +116,6 @@
       var changes = {};
       ["base", "head"].forEach(function (side) { if (window.snapviz.value(side) === id) { changes[side] = null; } });
       window.snapviz.go(changes);
-      shown.place.remove();
     });
     asked.send();
   }
@@ -323,6 +322,8 @@
     if (!event.target.closest) { return; }
     if (event.target.closest("#choose-files")) { choose(false); }
     if (event.target.closest("#choose-folder")) { choose(true); }
+    var forgotten = event.target.closest(".forget");
+    if (forgotten) { remove(forgotten.dataset.upload); }
   });
   window.addEventListener("beforeunload", function (event) {
     if (sending) { event.preventDefault(); }

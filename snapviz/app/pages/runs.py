@@ -6,7 +6,6 @@ Choosing is a link, so that each choice is an address; a page has a hundred runs
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 from dash import Dash, Input, Output, ctx, dcc, html, no_update
@@ -14,7 +13,7 @@ from dash import State as Given
 
 from snapviz.app import controls
 from snapviz.app.results import Results
-from snapviz.app.runrows import CELLS, COLUMNS, matching, name_of, ordered
+from snapviz.app.runrows import COLUMNS, NAMES, Column, matching, name_of, ordered
 from snapviz.app.runs import RunEntry
 from snapviz.app.state import State
 from snapviz.app.uploads import UploadLimits
@@ -170,7 +169,7 @@ class _Page:
         if not entries:
             return []
         kept = f"kept for {limits.keep_s / 3600:g} h after its last use, seen by whoever has its address"
-        table = self._table("Dropped here", COLUMNS, [self._row(entry) for entry in entries])
+        table = self._table("Dropped here", entries, sorts=False)
         return html.Section([html.H2("Dropped here"), html.P(f"Each is {kept}.", className="faint"), table])
 
     def listed(self, results: Results, entries: list[RunEntry]) -> Any:
@@ -181,10 +180,10 @@ class _Page:
         if not found:
             return html.P(f"No run here has “{cut(clean(self._state.q), _LONGEST)}” in its name, branch or commit.")
         first = self._first(len(found))
-        rows = [self._row(entry) for entry in ordered(found, self._state.view)[first : first + _ON_A_PAGE]]
+        shown = ordered(found, self._state.view)[first : first + _ON_A_PAGE]
         return [
             *self._said(results),
-            self._table("Runs", [self._head(*column) for column in COLUMNS], rows),
+            self._table("Runs", shown, sorts=True),
             self._pages(first, len(found)),
         ]
 
@@ -209,39 +208,43 @@ class _Page:
         words = f"{first + 1:,} to {min(first + _ON_A_PAGE, count):,} of {count:,}"
         return html.Nav([html.Span(words, className="faint"), *steps], className="pages", **{"aria-label": "more runs"})
 
-    def _table(self, caption: str, heads: Sequence[Any], rows: list[Any]) -> Any:
-        cells = [
-            head if isinstance(head, html.Th) else html.Th(head[0], scope="col", className=head[2]) for head in heads
-        ]
+    def _table(self, caption: str, entries: list[RunEntry], sorts: bool) -> Any:
+        """A table of runs; a column in which nothing is known of any of them takes up no room."""
+        columns = [column for column in COLUMNS if any(column.known(entry) for entry in entries)]
+        heads = [self._head(column) if sorts else _plain_head(column) for column in columns]
+        first = [html.Th("Choose", scope="col"), self._head(NAMES) if sorts else _plain_head(NAMES)]
+        rows = [self._row(entry, columns) for entry in entries]
         return html.Div(
-            html.Table([html.Caption(caption, className="unseen"), html.Thead(html.Tr(cells)), html.Tbody(rows)]),
+            html.Table(
+                [html.Caption(caption, className="unseen"), html.Thead(html.Tr(first + heads)), html.Tbody(rows)]
+            ),
             className="scroll runs-table",
             tabIndex=0,
             role="region",
             **{"aria-label": caption},
         )
 
-    def _head(self, text: str, key: str, style: str) -> Any:
+    def _head(self, column: Column) -> Any:
         """The head of a column, which sorts by it, and the other way round where it already does."""
-        if not key:
-            return html.Th(text, scope="col", className=style)
-        here, down = self._state.view.lstrip("-") or "name", self._state.view.startswith("-")
+        if not column.key:
+            return _plain_head(column)
+        key, here, down = column.key, self._state.view.lstrip("-") or "name", self._state.view.startswith("-")
         wanted = ("" if key == "name" else key) if key != here or down else f"-{key}"
         mark = "" if key != here else " ▼" if down else " ▲"
-        link = controls.link(f"{text}{mark}", self._state.with_(view=wanted, show=None), self._prefix, className="sort")
+        target = self._state.with_(view=wanted, show=None)
+        link = controls.link(f"{column.title}{mark}", target, self._prefix, className="sort")
         order = {"aria-sort": "descending" if down else "ascending"} if key == here else {}
-        return html.Th(link, scope="col", className=style, **order)
+        return html.Th(link, scope="col", className=column.style, **order)
 
-    def _row(self, entry: RunEntry) -> Any:
-        broken = bool(entry.problem)
+    def _row(self, entry: RunEntry, columns: list[Column]) -> Any:
         cells = [
             html.Td(self._choices(entry) if not entry.refused else "", className="choices"),
             html.Td(self._opened(entry), className="run-name"),
         ]
-        if broken:
-            why = html.Td(["cannot be opened: ", cut(clean(entry.problem), 300)], colSpan=len(CELLS), className="why")
-            return html.Tr([*cells, why], className="broken")
-        return html.Tr([*cells, *(html.Td(cell(entry), className=style) for cell, style in CELLS)])
+        if entry.problem:
+            why = ["cannot be opened: ", cut(clean(entry.problem), 300)]
+            return html.Tr([*cells, html.Td(why, colSpan=len(columns) or None, className="why")], className="broken")
+        return html.Tr([*cells, *(html.Td(column.cell(entry), className=column.style) for column in columns)])
 
     def _choices(self, entry: RunEntry) -> list[Any]:
         links = []
@@ -257,6 +260,8 @@ class _Page:
                     **({"aria-current": "true"} if here else {}),
                 )
             )
+        if entry.uploaded:
+            links.append(_forget(entry))
         return links
 
     def _opened(self, entry: RunEntry) -> Any:
@@ -268,6 +273,18 @@ class _Page:
 
 _NOWHERE = dict.fromkeys(("rank", "row", "bt", "ht", "x0", "x1", "y0", "y1", "name"))
 """Places in one run mean nothing in another."""
+
+
+def _forget(entry: RunEntry) -> Any:
+    """A button that removes what was dropped, by ``assets/drop.js``."""
+    words = f"remove {name_of(entry)} from the server"
+    return html.Button(
+        "×", type="button", className="forget", title=words, **{"aria-label": words, "data-upload": entry.id}
+    )
+
+
+def _plain_head(column: Column) -> Any:
+    return html.Th(column.title, scope="col", className=column.style)
 
 
 def _how_to_record() -> Any:
