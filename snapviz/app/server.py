@@ -3,7 +3,7 @@
 The content security policy allows scripts of this server and Dash's one inline script (``new DashRenderer``), by its
 hash. No eval, no worker, no other host. Styles may be inline: five libraries write ``<style>`` elements while they run,
 which a policy calls inline, and each is blocked without: dash-renderer, dash-core-components, Mantine (through React),
-plotly and ag-grid. Images may be ``data:``, which rasters in figures and plotly's export are.
+plotly and ag-grid. Images may be ``data:`` (rasters in figures) and ``blob:`` (plotly draws its PNG from one).
 
 A page of another site can send requests here, and have its own name point here to read the answers. Hence only known
 host names are answered, and what changes anything only where the page that asks is one of ours.
@@ -93,7 +93,7 @@ def policy(app: Dash) -> str:
         "default-src 'none'",
         f"script-src 'self' {scripts}",
         "style-src 'self' 'unsafe-inline'",
-        "img-src 'self' data:",
+        "img-src 'self' data: blob:",
         "font-src 'self' data:",
         "connect-src 'self'",
         "base-uri 'none'",

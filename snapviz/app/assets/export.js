@@ -326,6 +326,7 @@
   var opened = [];
 
   function beforePrint() {
+    afterPrint();
     opened = Array.from(document.querySelectorAll("#main details:not([open])"));
     opened.forEach(function (each) { each.open = true; });
     document.querySelectorAll("#main .ag-root-wrapper").forEach(function (grid) {
