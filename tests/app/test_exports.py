@@ -128,6 +128,8 @@ def test_a_page_as_a_file(tab: Tab, chromium: Any, tmp_path: Path) -> None:
     path.rename(path.with_name("saved.html"))
     page = seen.open("/saved.html", "svg.drawing")
     assert page.locator("svg.drawing").bounding_box()["width"] > 300
+    ends = [page.locator(each).bounding_box() for each in ("main table >> nth=1", "footer")]
+    assert ends[0]["y"] + ends[0]["height"] <= ends[1]["y"], "nothing runs over what follows it"
     assert page.locator("h1").inner_text() == f"p1 stays whole {MARKUP}"
     assert page.locator("main tr").count() == 302 + 1
     assert page.locator("details[open] table").is_visible()

@@ -202,6 +202,8 @@
     var made = target.createElement(KNOWN.has(node.localName) ? node.localName : "span");
     keepAttributes(node, made, false);
     if (node.localName === "details") { made.setAttribute("open", ""); }
+    // what was as high as a grid or a plot on the screen is as high as what it holds now
+    if (node.querySelector(".ag-root-wrapper, .js-plotly-plot")) { made.removeAttribute("style"); }
     children(node, made, target, figures);
     return made;
   }
@@ -332,7 +334,9 @@
     document.querySelectorAll("#main .ag-root-wrapper").forEach(function (grid) {
       var table = gridTable(grid);
       table.className = "print-only";
-      grid.parentNode.insertBefore(table, grid.nextSibling);
+      var place = grid.closest("[id]");
+      place.classList.add("unprinted");
+      place.parentNode.insertBefore(table, place.nextSibling);
     });
     var width = document.getElementById("main").clientWidth;
     // charts keep the width they have on the screen: on paper they are made smaller as a whole
@@ -343,6 +347,7 @@
     opened.forEach(function (each) { each.open = false; });
     opened = [];
     document.querySelectorAll("table.print-only").forEach(function (table) { table.remove(); });
+    document.querySelectorAll(".unprinted").forEach(function (place) { place.classList.remove("unprinted"); });
   }
 
   window.addEventListener("beforeprint", beforePrint);
