@@ -46,11 +46,11 @@ class Disk:
             return text if isinstance(text, str) else None
         return None
 
-    def put(self, key: str, text: str) -> None:
-        """Keeps a text, where it can."""
+    def put(self, key: str, text: str, for_s: float | None = None) -> None:
+        """Keeps a text, where it can, for so many seconds (none: as long as there is room)."""
         if len(text) <= _LARGEST:
             with suppress(*_ERRORS):
-                self._cache.set(key, text)
+                self._cache.set(key, text, expire=for_s)
 
     def close(self) -> None:
         """Lets go of the folder."""

@@ -22,13 +22,16 @@ import numpy as np
 
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.moments import DEFAULT_POINTS
-from snapviz.analyze.run import Run, load_run
+from snapviz.analyze.run import Loader, Run, load_run
 from snapviz.app.disk import Disk
 from snapviz.app.runs import Registry, RunEntry
 from snapviz.app.state import State
 from snapviz.compare.diff import diff
 from snapviz.errors import RunError
+from snapviz.replay.snapshot import Snapshot
 from snapviz.schema import DiffReport
+from snapviz.snapshot.cache import Cache
+from snapviz.snapshot.load import load_columns
 
 __all__ = ["FACTS_BYTES", "Results"]
 
@@ -45,6 +48,9 @@ _EXPANDED = 30
 
 _QUICK_BYTES = 96 << 20
 """Bytes of snapshots, as they were before compression, that are read and compared within a second."""
+
+_DROPPED_S = 86_400.0
+"""Seconds for which a result about a run that was dropped here stays on disk: as long as an unused upload does."""
 
 _SETTLED_S = 2.0
 """Seconds after which a later write has another time (``snapviz.snapshot.identity``)."""
@@ -83,7 +89,7 @@ class Results:
                 if found is not None:
                     self._loaded.move_to_end(key)
                     return found
-            run = load_run(entry.path, progress=progress)
+            run = load_run(entry.path, progress=progress, loader=_beside(entry, progress))
             with self._lock:
                 self._loaded[key] = run
                 self._forget_older(key)
@@ -188,7 +194,8 @@ class Results:
             for entry in self._entries(state)
         )
         if not young:
-            self._disk.put(key, text)
+            dropped = any(entry.uploaded for entry in self._entries(state))
+            self._disk.put(key, text, _DROPPED_S if dropped else None)
 
     def key(self, what: str, state: State, *parts: object) -> str:
         """Of a result about a state's runs: another one when a file of them, or snapviz, changes."""
@@ -237,6 +244,19 @@ class Results:
             lock = self._locks.setdefault(key, threading.RLock())
         with lock:
             yield
+
+
+def _beside(entry: RunEntry, progress: Progress | None) -> Loader | None:
+    """Loads what was dropped here with a cache that is removed with it; none where the user's own will do."""
+    if not entry.kept_in:
+        return None
+    cache = Cache(entry.kept_in)
+
+    def load(path: str) -> Snapshot:
+        loaded = load_columns(path, cache, progress)
+        return Snapshot(loaded.columns, loaded.path, loaded)
+
+    return load
 
 
 def _expanded_bytes(entry: RunEntry) -> int:

@@ -55,6 +55,8 @@ class RunEntry:
     refused: bool = False
     # a file of it is a link that leads out of the root: nothing of it is read
     uploaded: bool = field(default=False, compare=False)
+    kept_in: str = field(default="", compare=False)
+    # the folder for what is decoded of it, which goes with it; "": the user's cache
 
     @property
     def branch(self) -> str:

@@ -21,7 +21,7 @@ from dash import Dash
 from flask import Flask, Request, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
-__all__ = ["LOOPBACK", "STREAMED", "foreseen_nowhere", "policy", "protect"]
+__all__ = ["LARGEST_REQUEST", "LOOPBACK", "STREAMED", "foreseen_nowhere", "policy", "protect"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names by which a server is asked that only this machine can reach."""
@@ -29,7 +29,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 STREAMED = "upload"
 """The one endpoint whose requests may be long: it counts them itself."""
 
-_LARGEST_REQUEST = 4 << 20
+LARGEST_REQUEST = 4 << 20
 """Bytes of a callback's request."""
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -124,8 +124,8 @@ def _refuse_long(asked: Request) -> None:
         return
     if asked.content_length is None and asked.headers.get("Transfer-Encoding"):
         abort(411, "This request has to say how long it is.")
-    if (asked.content_length or 0) > _LARGEST_REQUEST:
-        abort(413, f"This request is longer than {_LARGEST_REQUEST >> 20} MiB.")
+    if (asked.content_length or 0) > LARGEST_REQUEST:
+        abort(413, f"This request is longer than {LARGEST_REQUEST >> 20} MiB.")
 
 
 def _is_static(app: Dash, path: str) -> bool:

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TextIO
 
 from snapviz.app import create_app
-from snapviz.app.server import LOOPBACK
+from snapviz.app.server import LARGEST_REQUEST, LOOPBACK
 from snapviz.app.uploads import UploadLimits
 from snapviz.errors import UsageError
 
@@ -56,7 +56,7 @@ def serve(
         threads=_THREADS,
         ident="snapviz",
         # it takes a whole request into a file before the app sees any of it
-        max_request_body_size=limits.file_bytes + 1,
+        max_request_body_size=max(limits.file_bytes, LARGEST_REQUEST) + 1,
     )
     _end_when_told()
     with contextlib.suppress(KeyboardInterrupt):

@@ -189,6 +189,8 @@ class Uploads:
         return watch
 
     def _refuse_large(self, count: int) -> None:
+        if not self.limits.file_bytes:
+            raise UsageError("nothing can be dropped here: this server was started with --upload-limit 0")
         if count > (most := self.limits.file_bytes):
             raise UsageError(
                 f"the file is larger than {format_bytes(most)}, which is the limit here: compress it with zstd, or "
@@ -220,7 +222,7 @@ def _entry_in(place: Path) -> RunEntry:
     if not found:
         raise RunError("it holds no run")
     # a folder of snapshots comes before each of them
-    return replace(found[0], uploaded=True)
+    return replace(found[0], uploaded=True, kept_in=str(place / "cache"))
 
 
 def _refuse_unreadable(entry: RunEntry) -> None:

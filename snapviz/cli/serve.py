@@ -12,6 +12,7 @@ import sys
 
 from snapviz.cli import options
 from snapviz.errors import UsageError
+from snapviz.units import parse_bytes
 
 __all__ = ["add_arguments", "run"]
 
@@ -33,14 +34,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a host name by which browsers may ask, beside localhost and the address of --host; repeatable",
     )
+    parser.add_argument(
+        "--upload-limit",
+        default="2 GiB",
+        metavar="SIZE",
+        help="largest file that may be dropped on the page (2 GiB; 0 B: none); it is kept in the temporary folder, or "
+        "where SNAPVIZ_UPLOADS says, and removed when it was not used for a day, and at the end",
+    )
     parser.add_argument("--open", action="store_true", help="open it in a browser")
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing on stderr")
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs ``snapviz serve`` until it is interrupted."""
+    most_bytes = parse_bytes(args.upload_limit)
     try:
         from snapviz.app.serving import serve
+        from snapviz.app.uploads import UploadLimits
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "snapviz":
             raise
@@ -48,7 +58,15 @@ def run(args: argparse.Namespace) -> int:
             f"the dashboard needs {error.name}: pip install 'snapviz[app]', in a clone pip install '.[app]'"
         ) from None
     said = None if args.quiet else sys.stderr
-    return serve(args.directory, args.host, args.port, args.allow_host, open_browser=args.open, said=said)
+    return serve(
+        args.directory,
+        args.host,
+        args.port,
+        args.allow_host,
+        limits=UploadLimits(file_bytes=most_bytes),
+        open_browser=args.open,
+        said=said,
+    )
 
 
 def _port(text: str) -> int:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import pytest
 
 from snapviz.analyze.run import load_run
 from snapviz.app.claims import Claim
+from snapviz.app.results import Results
+from snapviz.app.runs import Registry
 from snapviz.app.uploads import UploadLimits, Uploads
 from snapviz.errors import InputError, OutputError, RunError, SnapshotError, UsageError
 
@@ -140,6 +143,22 @@ def test_an_empty_file_is_refused(uploads: Uploads) -> None:
     assert left(uploads) == []
 
 
+def test_what_is_decoded_of_it_goes_with_it(uploads: Uploads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SNAPVIZ_CACHE_DIR", str(tmp_path / "cache"))
+    runs = Registry(str(SAMPLES))
+    runs.also(uploads.entry, uploads.public)
+    entry = uploads.receive("x.tgz", [packed(MAIN)])
+    before = uploads.used_bytes()
+    time.sleep(2.1)  # a file as young as its time's grain has no key in any cache
+    results = Results(runs, tmp_path / "results")
+    results.facts(entry.id, 0)
+    results.close()
+    assert uploads.used_bytes() > before
+    assert not list((tmp_path / "cache").glob("**/*.snapviz"))
+    uploads.remove(entry.id)
+    assert left(uploads) == []
+
+
 # ------------------------------------------------------------------ limits
 
 
@@ -151,6 +170,13 @@ def test_too_large_by_what_is_announced(uploads: Uploads) -> None:
     with pytest.raises(UsageError, match=r"larger than 1\.00 MiB"):
         uploads.receive("x", never(), 1 << 30)
     assert left(uploads) == []
+
+
+def test_none_at_all_where_none_are_wanted(tmp_path: Path) -> None:
+    uploads = Uploads(tmp_path / "u", UploadLimits(file_bytes=0))
+    with pytest.raises(UsageError, match="nothing can be dropped here"):
+        uploads.receive("x", [b""], 0)
+    uploads.close()
 
 
 def test_too_large_while_it_is_read(uploads: Uploads) -> None:
