@@ -124,7 +124,7 @@ def _chosen(results: Results, state: State) -> list[tuple[str, RunEntry | None]]
 
 
 def _found(results: Results, count: int) -> Any:
-    label = cut(clean(results.runs.label), _LONGEST)
+    label = cut(clean(results.runs.public(results.runs.label)), _LONGEST)
     if results.runs.problem:
         return controls.notice(
             clean(results.runs.public(results.runs.problem)), title="The directory cannot be read now.", grave=True
@@ -212,7 +212,10 @@ class _Page:
         """A table of runs; a column in which nothing is known of any of them takes up no room."""
         columns = [column for column in COLUMNS if any(column.known(entry) for entry in entries)]
         heads = [self._head(column) if sorts else _plain_head(column) for column in columns]
-        first = [html.Th("Choose", scope="col"), self._head(NAMES) if sorts else _plain_head(NAMES)]
+        first = [
+            html.Th("Choose", scope="col", className="choices"),
+            self._head(NAMES) if sorts else _plain_head(NAMES),
+        ]
         rows = [self._row(entry, columns) for entry in entries]
         return html.Div(
             html.Table(
