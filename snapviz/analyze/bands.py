@@ -3,13 +3,14 @@
 Legend: E events of the stretch, C columns, A allocations, G groups, R rows of pixels, L live allocations.
 
 A column stands for some neighbouring events and shows one of them: the one with the most bytes allocated. So the true
-peak of every stretch is in its picture, however few columns it has.
+peak of every stretch is in its picture, however few columns it has. Columns of equal time (``axis.py``) may hold no
+event: they show what was live before, of which event ``START`` is what was live before the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,9 @@ import numpy.typing as npt
 from snapviz.analyze.facts import Facts
 from snapviz.replay.model import Replay
 
-__all__ = ["Bands", "Columns", "bands", "columns_of", "extremes", "stacked"]
+__all__ = ["Bands", "Columns", "bands", "columns_between", "columns_of", "extremes", "stacked", "values_after"]
 
+Bool = npt.NDArray[np.bool_]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
@@ -28,8 +30,9 @@ class Columns:
     """C columns over events ``first`` to ``stop``."""
 
     first: Int64  # [C] first event of each
-    stop: Int64  # [C] one past its last
-    shown: Int64  # [C] the event it shows, at which most is allocated
+    stop: Int64  # [C] one past its last; ``first`` where it has none
+    before: Bool  # [C] whether what was live just before its first event lasts into it
+    shown: Int64  # [C] the event it shows, at which most is allocated; at least START
 
     def __len__(self) -> int:
         return len(self.first)
@@ -39,27 +42,50 @@ def columns_of(replay: Replay, first: int, stop: int, most: int) -> Columns:
     """At most ``most`` columns of as many events each, one more or less; none for an empty stretch."""
     count = max(0, min(most, stop - first))
     edges = first + np.arange(count + 1, dtype=np.int64) * (stop - first) // max(count, 1)
-    if count == 0:
-        nothing = np.zeros(0, np.int64)
-        return Columns(nothing, nothing, nothing)
-    return Columns(edges[:-1], edges[1:], _highest(replay.allocated_bytes, edges))
+    return columns_between(replay, edges, np.zeros(count, bool))
 
 
-def _highest(curve: Int64, edges: Int64) -> Int64:
-    """[C] the first event of the highest value between each two edges."""
-    part = curve[edges[0] : edges[-1]]
-    top = np.maximum.reduceat(part, edges[:-1] - edges[0])
-    is_top = np.flatnonzero(part == np.repeat(top, np.diff(edges))) + edges[0]
-    found: Int64 = is_top[np.searchsorted(is_top, edges[:-1])]
+def columns_between(replay: Replay, edges: Int64, before: Bool) -> Columns:
+    """The columns between C + 1 events, each of which begins one; ``before`` [C] as ``Columns`` has it."""
+    nothing = np.zeros(0, np.int64)
+    columns = Columns(edges[:-1], edges[1:], before, nothing)
+    return replace(columns, shown=_utmost(replay, "allocated", columns, np.maximum))
+
+
+def values_after(replay: Replay, measure: str, events: Int64) -> Int64:
+    """Bytes of a measure just after each of some events, ``START`` among them."""
+    start = int(getattr(replay.start, f"{measure}_bytes"))
+    if len(replay) == 0:
+        return np.full(len(events), start, np.int64)
+    return np.where(events < 0, start, replay.curve(measure)[np.maximum(events, 0)])
+
+
+def _utmost(replay: Replay, measure: str, columns: Columns, better: np.ufunc) -> Int64:
+    """[C] the first event of the highest (``np.maximum``) or lowest value in each column."""
+    found = columns.first - 1
+    some = np.flatnonzero(columns.stop > columns.first)
+    if len(some):
+        inside = _first_of(replay.curve(measure), columns.first[some], int(columns.stop[some[-1]]), better)
+        there = values_after(replay, measure, inside)
+        carried = values_after(replay, measure, found[some])
+        keeps = columns.before[some] & (better(carried, there) == carried)
+        found[some] = np.where(keeps, found[some], inside)
     return found
 
 
-def extremes(curve: Int64, columns: Columns) -> Int64:
-    """Events [at most 2 C] at which a curve is lowest and highest in each column, in order: what a line needs."""
-    if len(columns) == 0:
-        return np.zeros(0, np.int64)
-    edges = np.append(columns.first, columns.stop[-1])
-    return np.unique(np.concatenate([_highest(curve, edges), _highest(-curve, edges)]))
+def _first_of(curve: Int64, first: Int64, stop: int, better: np.ufunc) -> Int64:
+    """The first event of the utmost value in each stretch; each ends where the next begins."""
+    part = curve[first[0] : stop]
+    top = better.reduceat(part, first - first[0])
+    is_top = np.flatnonzero(part == np.repeat(top, np.diff(np.append(first, stop)))) + first[0]
+    found: Int64 = is_top[np.searchsorted(is_top, first)]
+    return found
+
+
+def extremes(replay: Replay, measure: str, columns: Columns) -> Int64:
+    """Events [at most 2 C] at which a measure is lowest and highest in each column, in order: what a line needs."""
+    found = [_utmost(replay, measure, columns, better) for better in (np.minimum, np.maximum)]
+    return np.unique(np.concatenate(found))
 
 
 # ------------------------------------------------------------------ by group
@@ -99,8 +125,8 @@ def bands(facts: Facts, columns: Columns, rows: int, low_bytes: int = 0, high_by
     A cell shows the allocation at its middle; an allocation smaller than a row may fall between two, and is in the
     heights of those above it all the same.
     """
-    curve = facts.replay.allocated_bytes[columns.shown] if len(columns) else np.zeros(1, np.int64)
-    high = int(curve.max()) if high_bytes is None else high_bytes
+    curve = values_after(facts.replay, "allocated", columns.shown)
+    high = int(curve.max(initial=0)) if high_bytes is None else high_bytes
     row_bytes = max(1, -(-(high - low_bytes) // max(rows, 1)))
     middle = low_bytes + np.arange(rows, dtype=np.int64) * row_bytes + row_bytes // 2
     out = np.full((rows, len(columns)), -1, np.int32)

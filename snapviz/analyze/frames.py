@@ -199,3 +199,18 @@ class FrameNames:
     def of_frame(self) -> Int64:
         """[F] index into ``names``."""
         return self._pairs[1]
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """[S] a key of each stack by its files and functions, without lines: the same in another run.
+
+        Of a user's own files only the last part counts, since the folders they lie in differ from machine to machine.
+        """
+        from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
+
+        own = {file for file, kind in self.files.values() if kind == "user"}
+        texts = [f"{file.rpartition('/')[2] if file in own else file}\n{function}" for file, function in self.names]
+        hashes = np.array([xxh3_64_intdigest(text.encode("utf-8", "replace")) for text in texts], np.uint64)
+        of_frame = hashes[self.of_frame]
+        stacks = range(len(self.columns.stacks))
+        return tuple(xxh3_64_hexdigest(of_frame[self.of(stack)].tobytes()) for stack in stacks)

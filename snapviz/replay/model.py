@@ -149,8 +149,8 @@ class Replay:
         return bool(len(self) and self.time_us.max() >= 0)
 
     @cached_property
-    def _rising(self) -> Int64:
-        """Times as a sorted array: a clock that went back is held at its highest."""
+    def rising_us(self) -> Int64:
+        """[E] times in order: a clock that went back is held at its highest."""
         return np.maximum.accumulate(self.time_us)
 
     def window(self, start_us: int, stop_us: int) -> tuple[int, int]:
@@ -167,8 +167,8 @@ class Replay:
             raise UsageError(
                 f"device {self.device}: the events carry no times (torch before 2.2), so no window can be cut"
             )
-        first = np.searchsorted(self._rising, start_us, "left")
-        return first, np.maximum(first, np.searchsorted(self._rising, stop_us, "right"))
+        first = np.searchsorted(self.rising_us, start_us, "left")
+        return first, np.maximum(first, np.searchsorted(self.rising_us, stop_us, "right"))
 
     def peak(self, measure: str, first: int, stop: int) -> tuple[int, int]:
         """The highest value in events ``first`` to ``stop`` and just before, and where it is first.
