@@ -1,0 +1,178 @@
+"""What a state of the timeline means for each run: its rank's facts, its axis, where its cursor is, what is picked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import get_args
+
+from snapviz.analyze.axis import Axis, AxisKind
+from snapviz.analyze.facts import Facts
+from snapviz.analyze.moments import moment, parse_at
+from snapviz.analyze.overtime import VIEWS, Asked, axes_of, side_window
+from snapviz.analyze.picking import pick
+from snapviz.analyze.run import Run
+from snapviz.analyze.stretches import Stretches
+from snapviz.app.results import Results
+from snapviz.app.state import State
+from snapviz.errors import SnapvizError, UsageError
+from snapviz.replay.model import START
+
+__all__ = ["SIDES", "Sides", "asked_of", "clicked", "named", "picked", "rank_of", "sides_of", "stepped"]
+
+SIDES = ("base", "head")
+
+_PICKED = re.compile(r"(base|head)\.(\d{1,9})\.(\d{1,12})")
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Base and head of one rank; a side is none where no run is chosen or its rank cannot be read."""
+
+    rank: int
+    runs: tuple[Run | None, Run | None]
+    facts: tuple[Facts | None, Facts | None]
+    failures: tuple[str, ...]  # why a side is missing, in words
+    asked: Asked
+    events: tuple[int | None, int | None]  # the cursors; none where a side is missing
+    chosen: tuple[bool, bool]  # whether somebody put the cursor there
+
+    @property
+    def axes(self) -> list[Axis | None]:
+        """Of each side."""
+        return axes_of(self.facts, self.asked)
+
+    @property
+    def places(self) -> tuple[float | None, float | None]:
+        """Where the cursors are drawn: those that somebody put there."""
+        there = zip(self.axes, self.events, self.chosen, strict=True)
+        found = [axis.place(event) if axis and event is not None and put else None for axis, event, put in there]
+        return found[0], found[1]
+
+    @property
+    def drawn(self) -> list[int]:
+        """The sides that there are, from above to below."""
+        return [at for at, facts in enumerate(self.facts) if facts is not None]
+
+
+def asked_of(state: State) -> Asked:
+    """What a state asks to see; what it cannot mean is as if it were not there."""
+    kind: AxisKind = "event" if state.axis == "event" else "time"
+    view = state.view if state.view in VIEWS else "bands"
+    assert kind in get_args(AxisKind)
+    return Asked(kind, state.align, view, state.x0, state.x1, state.y0, state.y1, state.q.strip())
+
+
+def rank_of(state: State, results: Results) -> int:
+    """The rank that is shown: the one that is chosen, else the one that grew most, else the first there is."""
+    ranks = results.ranks(state)
+    if state.rank is not None:
+        return state.rank
+    if state.base and state.head:
+        points = results.report(state).points
+        worst = [point.worst_rank for point in points if point.worst_rank is not None]
+        if worst and worst[-1] in ranks:
+            return worst[-1]
+    return ranks[0] if ranks else 0
+
+
+def sides_of(state: State, results: Results) -> Sides:
+    """Both sides of a state. Raises ``SnapvizError`` where neither can be shown."""
+    rank = rank_of(state, results)
+    runs: list[Run | None] = [None, None]
+    facts: list[Facts | None] = [None, None]
+    failures: list[str] = []
+    for at, run_id in enumerate((state.base, state.head)):
+        if not run_id:
+            continue
+        try:
+            runs[at] = results.run(run_id)
+            facts[at] = results.facts(run_id, _rank_in(runs[at], rank, state))
+        except SnapvizError as error:
+            failures.append(f"{SIDES[at]}: {error}")
+    if failures and not any(facts):
+        raise UsageError("; ".join(failures))
+    events = [
+        None if one is None else _event(one, state, put) for one, put in zip(facts, (state.bt, state.ht), strict=True)
+    ]
+    return Sides(
+        rank=rank,
+        runs=(runs[0], runs[1]),
+        facts=(facts[0], facts[1]),
+        failures=tuple(failures),
+        asked=asked_of(state),
+        events=(events[0], events[1]),
+        chosen=(state.bt is not None, state.ht is not None),
+    )
+
+
+def _rank_in(run: Run | None, rank: int, state: State) -> int:
+    """The rank of a run that is meant: its only one, whatever its number, where no rank is chosen."""
+    assert run is not None
+    alone = len(run.ranks) == 1 and not run.failures and state.rank is None
+    return run.ranks[0].rank if alone else rank
+
+
+def _event(facts: Facts, state: State, put: int | None) -> int:
+    """The event of a cursor: where it was put, else the moment of the state, else the peak."""
+    if put is not None:
+        return max(START, min(put, len(facts.replay) - 1))
+    try:
+        found = moment(facts, Stretches(facts), parse_at(state.at or "peak"))
+    except UsageError:
+        found = None
+    return found.event if found is not None else facts.replay.peak("allocated", 0, len(facts.replay))[1]
+
+
+# ------------------------------------------------------------------ the cursors
+
+
+def _linked(state: State) -> bool:
+    return state.show != "apart"
+
+
+def clicked(sides: Sides, state: State, panel: int, place: float, height: float) -> dict[str, object]:
+    """The changes of a click: the cursor of the side whose panel was clicked, the other's with it, what was picked."""
+    if not 0 <= panel < len(sides.drawn):
+        return {}
+    at = sides.drawn[panel]
+    facts, window = sides.facts[at], side_window(sides.facts, sides.asked, at)
+    if facts is None or window is None:
+        return {}
+    event, allocation = pick(facts, window, place, height)
+    if sides.asked.view != "bands":
+        allocation = None
+    return _moved(sides, state, at, event) | {"name": None if allocation is None else named(at, sides.rank, allocation)}
+
+
+def stepped(sides: Sides, state: State, at: int, by: int) -> dict[str, object]:
+    """The changes of moving a cursor by some events."""
+    facts, event = sides.facts[at], sides.events[at]
+    if facts is None or event is None:
+        return {}
+    return _moved(sides, state, at, max(START, min(event + by, len(facts.replay) - 1)))
+
+
+def _moved(sides: Sides, state: State, at: int, event: int) -> dict[str, object]:
+    """A cursor at an event, and where they are linked the other at the same place."""
+    keys, axes = ("bt", "ht"), sides.axes
+    changes: dict[str, object] = {keys[at]: event}
+    here, other = axes[at], axes[1 - at]
+    if _linked(state) and here is not None and other is not None:
+        changes[keys[1 - at]] = other.event_at(here.place(event))
+    return changes
+
+
+def named(at: int, rank: int, allocation: int) -> str:
+    """How the address names a picked allocation."""
+    return f"{SIDES[at]}.{rank}.{allocation}"
+
+
+def picked(sides: Sides, state: State) -> tuple[int, int] | None:
+    """The side and the allocation that an address names; none where there is no such."""
+    found = _PICKED.fullmatch(state.name)
+    if found is None or int(found[2]) != sides.rank:
+        return None
+    at, allocation = SIDES.index(found[1]), int(found[3])
+    facts = sides.facts[at]
+    return (at, allocation) if facts is not None and allocation < len(facts.replay.allocations) else None

@@ -1,0 +1,169 @@
+"""What stands around the timeline's picture: titles, what is not certain, what was found, groups at the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from dash import html
+
+from snapviz.analyze.axis import start_of
+from snapviz.analyze.describe import fake_group_of
+from snapviz.analyze.facts import Facts
+from snapviz.analyze.overtime import OverTime, Side
+from snapviz.analyze.run import Run
+from snapviz.analyze.stacking import OTHER, Groups
+from snapviz.app.controls import notice
+from snapviz.app.timelinesides import SIDES, Sides
+from snapviz.report.layout import clean, cut
+from snapviz.report.plots.timeline import Titles
+from snapviz.report.plots.timelinelayers import group_colour, group_name
+from snapviz.units import format_bytes
+
+__all__ = ["bytes_cell", "groups_panel", "notices", "said", "signed_bytes", "titles"]
+
+Int64 = npt.NDArray[np.int64]
+
+_OTHERS = "#c3cad1"
+_NOTES = 3
+"""Notes of a run that stand above the picture; the others are one click away."""
+_LONGEST = 90
+
+
+def titles(sides: Sides) -> Titles:
+    """What stands above each panel, and in it where there is nothing."""
+    names, empty = [], []
+    for side, run, facts in zip(SIDES, sides.runs, sides.facts, strict=True):
+        name = cut(clean(run.name), _LONGEST) if run is not None else ""
+        # plotly reads a few tags in its texts
+        names.append(_untagged(f"{side} · {name} · rank {facts.rank if facts is not None else sides.rank}"))
+        none = facts is not None and len(facts.replay) == 0
+        empty.append(
+            "no events are recorded: there is nothing to draw over time" if none else "nothing of it lies here"
+        )
+    return Titles((names[0], names[1]), (empty[0], empty[1]))
+
+
+def _untagged(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def notices(sides: Sides) -> list[Any]:
+    """What cannot be told, or is not certain, before any number."""
+    found = [notice(clean(failure), grave=True) for failure in sides.failures]
+    told = [
+        _uncertain(run, facts) if facts is not None and run is not None else ()
+        for run, facts in zip(sides.runs, sides.facts, strict=True)
+    ]
+    if told[0] == told[1]:
+        found += _noted("base and head", told[0])
+    else:
+        found += [*_noted("base", told[0]), *_noted("head", told[1])]
+    if any(facts is not None and len(facts.replay) and not facts.replay.has_times for facts in sides.facts):
+        found.append(notice("The events carry no times (torch before 2.2): they are drawn one after the other."))
+    missing = [side for side, facts in zip(SIDES, sides.facts, strict=True) if facts is None]
+    if missing and not sides.failures:
+        found.append(html.P(f"No {missing[0]} is chosen: the other run is shown by itself.", className="faint"))
+    return found
+
+
+def _uncertain(run: Run, facts: Facts) -> tuple[str, ...]:
+    """What is not known, not exact or not all of it, in words."""
+    cut_off = ["its history is cut: what came before the first event is not in the recording"]
+    notes = (fake_group_of(run), *(cut_off if facts.truncated and len(facts.replay) else ()), *facts.notes)
+    return tuple(dict.fromkeys(note for note in notes if note))
+
+
+def _noted(who: str, notes: Sequence[str]) -> list[Any]:
+    if not notes:
+        return []
+    first, rest = [html.Div(clean(note)) for note in notes[:_NOTES]], [html.Div(clean(note)) for note in notes[_NOTES:]]
+    more = [html.Details([html.Summary(f"{len(rest)} more"), *rest])] if rest else []
+    # a lone note is one line with who it is about
+    content = [clean(notes[0])] if len(notes) == 1 else [*first, *more]
+    return [notice(*content, title=f"{who}:")]
+
+
+def said(sides: Sides, seen: OverTime) -> list[Any]:
+    """What the window and the search have to say before the picture."""
+    found: list[Any] = [notice(without) for without in _without_phase(sides)]
+    if sides.asked.text:
+        text = cut(clean(sides.asked.text), 60)
+        told = "; ".join(_hits(side, one) for side, one in zip(SIDES, seen.sides, strict=True) if one is not None)
+        found.append(html.P([html.Strong(f"“{text}”"), f" is in {told}."], className="timeline-found"))
+    return found
+
+
+def _hits(name: str, side: Side) -> str:
+    number = f"{side.hit_count:,} allocation{'s' * (side.hit_count != 1)}"
+    return f"{number} of {name} ({format_bytes(side.hit_bytes)}, whenever they live)"
+
+
+def _without_phase(sides: Sides) -> list[str]:
+    align = sides.asked.align
+    return [
+        f"{name} has no phase {cut(clean(align), _LONGEST)}: it begins at its first event."
+        for name, facts, axis in zip(SIDES, sides.facts, sides.axes, strict=True)
+        if align and facts is not None and axis is not None and start_of(facts, axis.kind, align) is None
+    ]
+
+
+def signed_bytes(delta: int) -> Any:
+    """A difference with its sign and arrow, exact in its title."""
+    if delta == 0:
+        return html.Span("0", className="faint")
+    arrow, style = ("▲", "more") if delta > 0 else ("▼", "less")
+    return html.Span(f"{arrow} {format_bytes(delta, signed=True)}", className=style, title=f"{delta:+,} bytes")
+
+
+def bytes_cell(count: int | None) -> Any:
+    """Bytes rounded, exact in the title."""
+    return "" if count is None else html.Span(format_bytes(count), title=f"{count:,} bytes")
+
+
+def groups_panel(sides: Sides, seen: OverTime, groups: Groups, sizes: Sequence[Int64 | None]) -> Any:
+    """The groups at the peak of what is shown: the picture's legend, and its text for who cannot see it."""
+    both = all(one is not None for one in sizes)
+    names = [*groups.labels, OTHER]
+    rows = [
+        _row(groups, at, name, [None if one is None else int(one[at]) for one in sizes], both)
+        for at, name in enumerate(names)
+        if any(one is not None and one[at] for one in sizes)
+    ]
+    total = [None if one is None else int(one.sum()) for one in sizes]
+    rows.append(_cells("", "allocated", total, both, "total"))
+    shown = [at for at, one in enumerate(sizes) if one is not None]
+    head = ["", groups.by, *(SIDES[at] for at in shown), *(["Δ"] if both else [])]
+    where = ", ".join(f"{SIDES[at]} after event {s.peak_event:,}" for at in shown if (s := seen.sides[at]) is not None)
+    return html.Div(
+        [
+            html.H2("At the peak of what is shown"),
+            html.Table(
+                [
+                    html.Caption(f"allocated bytes by {groups.by}: {where}" if where else "nothing is shown"),
+                    html.Thead(
+                        html.Tr(
+                            [html.Th(text, scope="col", className="number" * (i > 1)) for i, text in enumerate(head)]
+                        )
+                    ),
+                    html.Tbody(rows),
+                ]
+            ),
+        ]
+    )
+
+
+def _row(groups: Groups, at: int, name: str, values: list[int | None], both: bool) -> Any:
+    last = at == len(groups.keys)
+    colour = _OTHERS if last else group_colour(groups.by, at, groups.keys[at])
+    return _cells(colour, group_name(name), values, both)
+
+
+def _cells(colour: str, name: str, values: list[int | None], both: bool, style: str = "") -> Any:
+    swatch = html.Span(className="swatch", style={"backgroundColor": colour}) if colour else ""
+    numbers = [html.Td(bytes_cell(value), className="number") for value in values if value is not None]
+    if both and values[0] is not None and values[1] is not None:
+        numbers.append(html.Td(signed_bytes(values[1] - values[0]), className="number"))
+    return html.Tr([html.Td(swatch), html.Th(name, scope="row"), *numbers], className=style)
