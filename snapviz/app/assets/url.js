@@ -44,11 +44,13 @@
     var path = window.location.pathname;
     if (changes.page) { path = prefix() + (changes.page === "compare" ? "/" : "/" + changes.page); }
     if (path === window.location.pathname && search === window.location.search) { return; }
+    var told = { pathname: path, search: search };
     if (changes.replace) {
-      // what dcc.Location finds in the address already is not pushed again
+      // what dcc.Location finds in the address already is not pushed again, and an address that it kept would be
       window.history.replaceState(window.history.state, "", path + search);
+      told.href = window.location.href;
     }
-    window.dash_clientside.set_props("url", { pathname: path, search: search });
+    window.dash_clientside.set_props("url", told);
     if (changes.page) { window.scrollTo(0, 0); }
   }
 
