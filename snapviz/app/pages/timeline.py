@@ -16,7 +16,7 @@ from snapviz.app import controls
 from snapviz.app.results import Results
 from snapviz.app.state import State
 from snapviz.app.timelinemoment import allocation_panel, cursor_panel
-from snapviz.app.timelinesides import Sides, clicked, picked, sides_of, stepped
+from snapviz.app.timelinesides import Sides, clicked, picked, rank_of, sides_of, stepped
 from snapviz.app.timelinewords import groups_panel, notices, said, titles
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots.timeline import cursor_shapes, timeline
@@ -159,7 +159,9 @@ def _options(app: Dash, results: Results) -> None:
         sides = sides_of(state, results)
         names = list(dict.fromkeys(name for one in sides.facts if one is not None for name in one.phases.names))
         folded = list(dict.fromkeys(map(fold, names)))[:_MOST_PHASES]
-        ranks = [("", f"the worst: {sides.rank}"), *((str(rank), str(rank)) for rank in results.ranks(state))]
+        own = "the worst" if state.base and state.head else "the first"
+        unchosen = sides.rank if state.rank is None else rank_of(state.with_(rank=None), results)
+        ranks = [("", f"{own}: {unchosen}"), *((str(rank), str(rank)) for rank in results.ranks(state))]
         return (
             _data(_align(folded, state.align)),
             _data(ranks),

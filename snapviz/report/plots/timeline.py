@@ -54,8 +54,9 @@ def timeline(seen: OverTime, titles: Titles, cursors: Sequence[float | None] = (
     data: list[dict[str, Any]] = []
     axes: dict[str, Any] = {}
     for _, side, place in _drawn(seen, places):
-        data += _traces(seen, side, place, first=not data)
+        data += _traces(seen, side, place)
         axes |= _axes(seen, side, place, bottom=place is places[-1])
+    _once_in_the_legend(data)
     layout = {
         "height": height_of(seen),
         "margin": _MARGIN,
@@ -78,6 +79,15 @@ def timeline(seen: OverTime, titles: Titles, cursors: Sequence[float | None] = (
         "annotations": _notes(seen, titles, places),
     }
     return figure(data, layout)
+
+
+def _once_in_the_legend(data: list[dict[str, Any]]) -> None:
+    """Both panels have curves of one name: an entry for both shows and hides both."""
+    named = set()
+    for trace in data:
+        if "legendgroup" in trace and "showlegend" not in trace:
+            trace["showlegend"] = trace["legendgroup"] not in named
+            named.add(trace["legendgroup"])
 
 
 def _drawn(seen: OverTime, places: Sequence[_Place]) -> list[tuple[int, Side, _Place]]:
@@ -151,14 +161,14 @@ def _axes(seen: OverTime, side: Side, place: _Place, bottom: bool) -> dict[str, 
     }
 
 
-def _traces(seen: OverTime, side: Side, place: _Place, first: bool) -> list[dict[str, Any]]:
+def _traces(seen: OverTime, side: Side, place: _Place) -> list[dict[str, Any]]:
     if side.high <= side.low:
         return []
     x, strip = f"x{place.number}", f"y{place.strip}"
     shared = {"xaxis": x, "yaxis": f"y{place.number}"}
     data = stack_traces(seen.groups, side, shared) if seen.groups is not None else []
-    data += curve_traces(side, shared, legend=first, filled=side.picture is None and seen.groups is None)
-    data += layer_traces(side, shared, legend=first, areas=seen.groups is None, bands=side.picture is not None)
+    data += curve_traces(side, shared, filled=side.picture is None and seen.groups is None)
+    data += layer_traces(side, shared, areas=seen.groups is None, bands=side.picture is not None)
     data += phase_lines(side, shared, seen.low, seen.high_bytes)
     data += span_bars(side, {"xaxis": x, "yaxis": strip}, seen.low, seen.high)
     data += marks_of(side, {"xaxis": x, "yaxis": strip}, _levels(side) - 0.5)

@@ -34,13 +34,13 @@ _DIM, _DIM_DANGLES = "#b7bfc7", "#d99bbb"
 _LONGEST = 70
 """Characters of a group's name in a figure."""
 
-_LIGHTER = (0.0, 0.16, 0.32)
+_LIGHTER = (0.0, 0.12, 0.24)
 """How far each shade of a colour goes to white."""
 _DARKER = 0.35
 """How far the edge of a band goes to black."""
 
 
-def curve_traces(side: Side, axes: dict[str, str], legend: bool, filled: bool) -> list[dict[str, Any]]:
+def curve_traces(side: Side, axes: dict[str, str], filled: bool) -> list[dict[str, Any]]:
     """The three curves, reserved first and so at the back."""
     found = []
     for measure in reversed(DRAWN):
@@ -49,18 +49,17 @@ def curve_traces(side: Side, axes: dict[str, str], legend: bool, filled: bool) -
             continue
         fill = {"fill": "tozeroy", "fillcolor": _FILL} if filled and measure == "allocated" else {}
         found.append(
-            _steps(measure, line.places, line.value_bytes, _CURVES[measure], legend) | fill | axes,
+            _steps(measure, line.places, line.value_bytes, _CURVES[measure]) | fill | axes,
         )
     return found
 
 
-def _steps(name: str, x: npt.NDArray[Any], y: Int64, line: dict[str, Any], legend: bool) -> dict[str, Any]:
+def _steps(name: str, x: npt.NDArray[Any], y: Int64, line: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name,
         "legendgroup": name,
-        "showlegend": legend,
         "x": packed(_small(x)),
         "y": packed(y),
         "line": {"shape": "hv"} | line,
@@ -74,7 +73,7 @@ def _small(places: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return whole.astype(np.int32) if whole is not None and (whole == places).all() else places
 
 
-def layer_traces(side: Side, axes: dict[str, str], legend: bool, areas: bool, bands: bool) -> list[dict[str, Any]]:
+def layer_traces(side: Side, axes: dict[str, str], areas: bool, bands: bool) -> list[dict[str, Any]]:
     """What dangles and what a search finds, over all else; bands show both by themselves."""
     wanted = [("dangling", side.dangling, colours.DANGLING, not bands), ("found", side.hits, _HITS, True)]
     found = []
@@ -84,7 +83,7 @@ def layer_traces(side: Side, axes: dict[str, str], legend: bool, areas: bool, ba
         kept = np.flatnonzero(np.append(True, np.diff(values) != 0))
         x, y = np.append(side.edges[kept], side.edges[-1]), np.append(values[kept], values[-1])
         fill = {"fill": "tozeroy", "fillcolor": _faint(colour)} if areas and not bands else {}
-        found.append(_steps(name, x, y, {"color": colour, "width": 2}, legend) | fill | axes)
+        found.append(_steps(name, x, y, {"color": colour, "width": 2}) | fill | axes)
     return found
 
 
@@ -119,8 +118,14 @@ def stack_traces(groups: Groups, side: Side, axes: dict[str, str]) -> list[dict[
         colour = _OTHERS if last else group_colour(groups.by, at, groups.keys[at])
         name = group_name("all others" if last else groups.labels[at])
         line = {"width": 0.5, "color": _mixed(colour, "#000000", 0.25)}
-        trace = _steps(name, side.edges, np.append(values, values[-1]), line, legend=False)
-        stack = {"stackgroup": axes["yaxis"], "fillcolor": colour, "x": x, "hoveron": "points+fills"}
+        trace = _steps(name, side.edges, np.append(values, values[-1]), line)
+        stack = {
+            "stackgroup": axes["yaxis"],
+            "fillcolor": colour,
+            "x": x,
+            "showlegend": False,
+            "hoveron": "points+fills",
+        }
         found.append(trace | stack | axes)
     return found
 
