@@ -45,7 +45,7 @@ def cursor_panel(sides: Sides, state: State, prefix: str) -> Any:
 def _measures(sides: Sides) -> Any:
     shown = [at for at in (0, 1) if sides.facts[at] is not None]
     both = len(shown) == 2
-    head = [html.Th("", scope="col"), *(html.Th(_where(sides, at), scope="col") for at in shown)]
+    head = [html.Td(), *(html.Th(_where(sides, at), scope="col") for at in shown)]
     head += [html.Th("Δ", scope="col", className="number")] if both else []
     values = {at: _held(sides, at) for at in shown}
     rows = []

@@ -19,7 +19,8 @@ from snapviz.app.controls import notice
 from snapviz.app.timelinesides import SIDES, Sides
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots.timeline import Titles
-from snapviz.report.plots.timelinelayers import group_colour, group_name
+from snapviz.report.plots.timelinelayers import group_colour
+from snapviz.report.plots.words import words
 from snapviz.units import format_bytes
 
 __all__ = ["bytes_cell", "groups_panel", "notices", "said", "signed_bytes", "titles"]
@@ -37,17 +38,12 @@ def titles(sides: Sides) -> Titles:
     names, empty = [], []
     for side, run, facts in zip(SIDES, sides.runs, sides.facts, strict=True):
         name = cut(clean(run.name), _LONGEST) if run is not None else ""
-        # plotly reads a few tags in its texts
-        names.append(_untagged(f"{side} · {name} · rank {facts.rank if facts is not None else sides.rank}"))
+        names.append(words(f"{side} · {name} · rank {facts.rank if facts is not None else sides.rank}", 2 * _LONGEST))
         none = facts is not None and len(facts.replay) == 0
         empty.append(
             "no events are recorded: there is nothing to draw over time" if none else "nothing of it lies here"
         )
     return Titles((names[0], names[1]), (empty[0], empty[1]))
-
-
-def _untagged(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def notices(sides: Sides) -> list[Any]:
@@ -62,7 +58,7 @@ def notices(sides: Sides) -> list[Any]:
     else:
         found += [*_noted("base", told[0]), *_noted("head", told[1])]
     if any(facts is not None and len(facts.replay) and not facts.replay.has_times for facts in sides.facts):
-        found.append(notice("The events carry no times (torch before 2.2): they are drawn one after the other."))
+        found.append(notice("Drawn by event, since the events of a run carry no times."))
     missing = [side for side, facts in zip(SIDES, sides.facts, strict=True) if facts is None]
     if missing and not sides.failures:
         found.append(html.P(f"No {missing[0]} is chosen: the other run is shown by itself.", className="faint"))
@@ -71,9 +67,7 @@ def notices(sides: Sides) -> list[Any]:
 
 def _uncertain(run: Run, facts: Facts) -> tuple[str, ...]:
     """What is not known, not exact or not all of it, in words."""
-    cut_off = ["its history is cut: what came before the first event is not in the recording"]
-    notes = (fake_group_of(run), *(cut_off if facts.truncated and len(facts.replay) else ()), *facts.notes)
-    return tuple(dict.fromkeys(note for note in notes if note))
+    return tuple(dict.fromkeys(note for note in (fake_group_of(run), *facts.notes) if note))
 
 
 def _noted(who: str, notes: Sequence[str]) -> list[Any]:
@@ -135,7 +129,7 @@ def groups_panel(sides: Sides, seen: OverTime, groups: Groups, sizes: Sequence[I
     total = [None if one is None else int(one.sum()) for one in sizes]
     rows.append(_cells("", "allocated", total, both, "total"))
     shown = [at for at, one in enumerate(sizes) if one is not None]
-    head = ["", groups.by, *(SIDES[at] for at in shown), *(["Δ"] if both else [])]
+    head = [groups.by, *(SIDES[at] for at in shown), *(["Δ"] if both else [])]
     where = ", ".join(f"{SIDES[at]} after event {s.peak_event:,}" for at in shown if (s := seen.sides[at]) is not None)
     return html.Div(
         [
@@ -143,11 +137,7 @@ def groups_panel(sides: Sides, seen: OverTime, groups: Groups, sizes: Sequence[I
             html.Table(
                 [
                     html.Caption(f"allocated bytes by {groups.by}: {where}" if where else "nothing is shown"),
-                    html.Thead(
-                        html.Tr(
-                            [html.Th(text, scope="col", className="number" * (i > 1)) for i, text in enumerate(head)]
-                        )
-                    ),
+                    html.Thead(html.Tr([html.Td(), *(_heading(at, text) for at, text in enumerate(head))])),
                     html.Tbody(rows),
                 ]
             ),
@@ -155,10 +145,14 @@ def groups_panel(sides: Sides, seen: OverTime, groups: Groups, sizes: Sequence[I
     )
 
 
+def _heading(at: int, text: str) -> Any:
+    return html.Th(text, scope="col", className="number" if at else "")
+
+
 def _row(groups: Groups, at: int, name: str, values: list[int | None], both: bool) -> Any:
     last = at == len(groups.keys)
     colour = _OTHERS if last else group_colour(groups.by, at, groups.keys[at])
-    return _cells(colour, group_name(name), values, both)
+    return _cells(colour, cut(clean(name), _LONGEST), values, both)
 
 
 def _cells(colour: str, name: str, values: list[int | None], both: bool, style: str = "") -> Any:

@@ -15,7 +15,7 @@ from snapviz.analyze.overtime import OverTime, Side
 from snapviz.report.plots.base import Figure, figure
 from snapviz.report.plots.ticks import byte_ticks, event_ticks, time_ticks
 from snapviz.report.plots.timelinelayers import curve_traces, layer_traces, picture_image, stack_traces
-from snapviz.report.plots.timelinemarks import marks_of, peak_mark, phase_lines, span_bars
+from snapviz.report.plots.timelinemarks import marks_of, oom_lines, peak_mark, phase_lines, span_bars
 from snapviz.units import format_bytes
 
 __all__ = ["Titles", "cursor_shapes", "height_of", "timeline"]
@@ -85,9 +85,9 @@ def _once_in_the_legend(data: list[dict[str, Any]]) -> None:
     """Both panels have curves of one name: an entry for both shows and hides both."""
     named = set()
     for trace in data:
-        if "legendgroup" in trace and "showlegend" not in trace:
-            trace["showlegend"] = trace["legendgroup"] not in named
-            named.add(trace["legendgroup"])
+        group = trace.get("legendgroup")
+        trace.setdefault("showlegend", group is not None and group not in named)
+        named.add(group)
 
 
 def _drawn(seen: OverTime, places: Sequence[_Place]) -> list[tuple[int, Side, _Place]]:
@@ -170,6 +170,7 @@ def _traces(seen: OverTime, side: Side, place: _Place) -> list[dict[str, Any]]:
     data += curve_traces(side, shared, filled=side.picture is None and seen.groups is None)
     data += layer_traces(side, shared, areas=seen.groups is None, bands=side.picture is not None)
     data += phase_lines(side, shared, seen.low, seen.high_bytes)
+    data += oom_lines(side, shared, seen.high_bytes)
     data += span_bars(side, {"xaxis": x, "yaxis": strip}, seen.low, seen.high)
     data += marks_of(side, {"xaxis": x, "yaxis": strip}, _levels(side) - 0.5)
     return [*data, peak_mark(side, shared)]

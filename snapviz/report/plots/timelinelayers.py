@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from snapviz.analyze.facts import CATEGORIES
 from snapviz.analyze.overtime import DANGLES, DIMMED, DRAWN, SHADES, Picture, Side
-from snapviz.analyze.stacking import Groups
-from snapviz.report.layout import clean, cut
+from snapviz.analyze.stacking import OTHER, Groups
 from snapviz.report.plots import colours
 from snapviz.report.plots.base import packed, png
+from snapviz.report.plots.words import words
 
-__all__ = ["curve_traces", "group_colour", "group_name", "layer_traces", "picture_image", "stack_traces"]
+__all__ = ["curve_traces", "group_colour", "layer_traces", "picture_image", "stack_traces"]
 
 Int64 = npt.NDArray[np.int64]
 
@@ -95,11 +95,6 @@ def _faint(colour: str) -> str:
 # ------------------------------------------------------------------ stacked
 
 
-def group_name(label: str) -> str:
-    """A group's name as a figure shows it."""
-    return cut(clean(label), _LONGEST)
-
-
 def group_colour(by: str, at: int, key: str) -> str:
     """Of the group at a place among the largest: categories have their own."""
     if by == "category" and key in colours.CATEGORY:
@@ -116,7 +111,7 @@ def stack_traces(groups: Groups, side: Side, axes: dict[str, str]) -> list[dict[
             continue
         last = at == len(groups.keys)
         colour = _OTHERS if last else group_colour(groups.by, at, groups.keys[at])
-        name = group_name("all others" if last else groups.labels[at])
+        name = words(OTHER if last else groups.labels[at], _LONGEST)
         line = {"width": 0.5, "color": _mixed(colour, "#000000", 0.25)}
         trace = _steps(name, side.edges, np.append(values, values[-1]), line)
         stack = {

@@ -7,11 +7,11 @@ from typing import Any
 from snapviz.analyze.marks import Mark
 from snapviz.analyze.overtime import Side
 from snapviz.analyze.phases import fold
-from snapviz.report.layout import clean, cut
 from snapviz.report.plots import colours
+from snapviz.report.plots.words import words
 from snapviz.units import format_bytes
 
-__all__ = ["marks_of", "peak_mark", "phase_lines", "span_bars"]
+__all__ = ["marks_of", "oom_lines", "peak_mark", "phase_lines", "span_bars"]
 
 _PHASE = "rgba(110,119,129,0.6)"
 _MOST_LINES = 60
@@ -30,7 +30,7 @@ def span_bars(side: Side, axes: dict[str, str], low: float, high: float) -> list
     if not side.spans:
         return []
     ends = [(max(span.low, low), min(span.high, high)) for span in side.spans]
-    names = [cut(clean(span.name), _LONGEST) for span in side.spans]
+    names = [words(span.name, _LONGEST) for span in side.spans]
     texts = [
         name if span.count == 1 else f"{span.count:,} × {name}" for name, span in zip(names, side.spans, strict=True)
     ]
@@ -81,20 +81,28 @@ def phase_lines(side: Side, axes: dict[str, str], low: float, high_bytes: int) -
     starts = sorted({span.low for span in side.spans if span.count == 1 and span.level < 2 and span.low > low})
     if not 0 < len(starts) <= _MOST_LINES:
         return []
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "phases",
-            "showlegend": False,
-            "hoverinfo": "skip",
-            "x": [place for start in starts for place in (start, start, None)],
-            # further up than anybody moves before it is drawn anew
-            "y": [0, 8 * high_bytes, None] * len(starts),
-            "line": {"color": _PHASE, "width": 1, "dash": "dot"},
-            **axes,
-        }
-    ]
+    return [_upright(starts, high_bytes, {"color": _PHASE, "width": 1, "dash": "dot"}) | axes]
+
+
+def oom_lines(side: Side, axes: dict[str, str], high_bytes: int) -> list[dict[str, Any]]:
+    """Where memory ran out, as lines through a panel."""
+    if not side.ooms:
+        return []
+    found = _upright([mark.place for mark in side.ooms], high_bytes, {"color": colours.MORE, "width": 2}) | axes
+    return [found | {"name": "out of memory", "legendgroup": "out of memory"}]
+
+
+def _upright(places: list[float], high_bytes: int, line: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "phases",
+        "hoverinfo": "skip",
+        "x": [place for one in places for place in (one, one, None)],
+        # further up than anybody moves before it is drawn anew
+        "y": [0, 8 * high_bytes, None] * len(places),
+        "line": line,
+    }
 
 
 def marks_of(side: Side, axes: dict[str, str], height: float) -> list[dict[str, Any]]:
@@ -108,8 +116,7 @@ def marks_of(side: Side, axes: dict[str, str], height: float) -> list[dict[str, 
 
 def _markers(name: str, marks: tuple[Mark, ...], symbol: str, colour: str, height: float) -> dict[str, Any]:
     texts = [
-        cut(clean(mark.text), _LONGEST) + (f" and {mark.count - 1:,} more here" if mark.count > 1 else "")
-        for mark in marks
+        words(mark.text, _LONGEST) + (f" and {mark.count - 1:,} more here" if mark.count > 1 else "") for mark in marks
     ]
     return {
         "type": "scatter",
