@@ -78,12 +78,15 @@ def layer(facts: Facts, columns: Columns, since: Int64) -> Int64:
     ``since`` [A] is E or more where one never does.
     """
     table = facts.replay.allocations
-    first = np.searchsorted(columns.shown, np.maximum(since, table.alloc_event), side="left")
-    gone = np.searchsorted(columns.shown, table.free_requested_event, side="left")
-    seen = np.flatnonzero((gone > first) & (since < len(facts.replay)))
+    # few, mostly: what dangles, what is searched for
+    some = np.flatnonzero(since < len(facts.replay))
+    size = table.block_bytes[some]
+    first = np.searchsorted(columns.shown, np.maximum(since, table.alloc_event)[some], side="left")
+    gone = np.searchsorted(columns.shown, table.free_requested_event[some], side="left")
+    seen = gone > first
     change = np.zeros(len(columns) + 1, np.int64)
-    np.add.at(change, first[seen], table.block_bytes[seen])
-    np.subtract.at(change, gone[seen], table.block_bytes[seen])
+    np.add.at(change, first[seen], size[seen])
+    np.subtract.at(change, gone[seen], size[seen])
     return np.cumsum(change)[:-1]
 
 

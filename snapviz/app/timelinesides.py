@@ -68,12 +68,17 @@ def rank_of(state: State, results: Results) -> int:
     ranks = results.ranks(state)
     if state.rank is not None:
         return state.rank
-    if state.base and state.head:
-        points = results.report(state).points
-        worst = [point.worst_rank for point in points if point.worst_rank is not None]
-        if worst and worst[-1] in ranks:
-            return worst[-1]
-    return ranks[0] if ranks else 0
+    worst = _worst(state, results) if state.base and state.head else None
+    return worst if worst in ranks and worst is not None else min(ranks, default=0)
+
+
+def _worst(state: State, results: Results) -> int | None:
+    """The rank that the report names; none where there is no report, which the page of reports says."""
+    try:
+        found = [point.worst_rank for point in results.report(state).points if point.worst_rank is not None]
+    except SnapvizError:
+        return None
+    return found[-1] if found else None
 
 
 def sides_of(state: State, results: Results) -> Sides:

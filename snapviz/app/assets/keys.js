@@ -3,9 +3,11 @@
   "use strict";
 
   var last = null;
+  /* What somebody writes into: a radio button or a box to tick is none, and keeps the focus after a click. */
+  var WRITTEN = "input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable=true], .ag-cell-editor";
 
   function typing(target) {
-    return target && target.closest && target.closest("input, textarea, select, [contenteditable=true], .ag-cell-editor");
+    return target && target.closest && target.closest(WRITTEN);
   }
 
   function chart() {

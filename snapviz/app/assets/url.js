@@ -121,7 +121,7 @@
 
   window.snapviz.swap = function () {
     go({
-      base: value("head"), head: value("base"), bt: value("ht"), ht: value("bt"), row: null
+      base: value("head"), head: value("base"), bt: value("ht"), ht: value("bt"), row: null, name: null
     });
   };
 }());
