@@ -17,7 +17,7 @@ from snapviz.replay.model import START
 from snapviz.report.layout import clean, cut
 from snapviz.units import format_bytes, format_us
 
-__all__ = ["allocation_panel", "cursor_panel"]
+__all__ = ["allocation_panel", "cursor_panel", "under_words"]
 
 _LONGEST = 160
 _MEASURES = (*MEASURES[1:], MEASURES[0])
@@ -106,6 +106,24 @@ def _event_words(facts: Facts, event: int) -> str:
     time = f", {format_us(_since_start(facts, int(facts.replay.time_us[event])))}" if facts.replay.has_times else ""
     phase = phase_of(facts.phases, event) if facts.phases.source != "none" else None
     return f"event {event:,} of {len(facts.replay):,}{time}" + (f", {cut(clean(phase), 60)}" if phase else "")
+
+
+def under_words(sides: Sides, found: tuple[int, int, int | None] | None) -> str:
+    """What lies under the pointer, in a line."""
+    if found is None:
+        return ""
+    at, event, allocation = found
+    facts = sides.facts[at]
+    assert facts is not None
+    held = facts.replay.after(event).allocated_bytes
+    told = f"{SIDES[at]}: {format_bytes(held)} allocated after {_event_words(facts, event)}"
+    if allocation is None:
+        return told
+    one = lifetime(facts, allocation)
+    name = cut(clean(one.name or one.module), 60)
+    dangles = ", dangling" if one.dangling is not None and event >= one.dangling.since_event else ""
+    where = "" if name or not one.stack else f", made in {cut(clean(one.stack[0]), 80)}"
+    return f"{name or 'an allocation'}: {format_bytes(one.block_bytes)}, {one.category}{dangles}{where} · {told}"
 
 
 def _since_start(facts: Facts, time_us: int) -> int:

@@ -18,7 +18,7 @@ from snapviz.app.state import State
 from snapviz.errors import SnapvizError, UsageError
 from snapviz.replay.model import START
 
-__all__ = ["SIDES", "Sides", "asked_of", "clicked", "named", "picked", "rank_of", "sides_of", "stepped"]
+__all__ = ["SIDES", "Sides", "asked_of", "clicked", "named", "picked", "pointed", "rank_of", "sides_of", "stepped"]
 
 SIDES = ("base", "head")
 
@@ -138,16 +138,24 @@ def _linked(state: State) -> bool:
 
 def clicked(sides: Sides, state: State, panel: int, place: float, height: float) -> dict[str, object]:
     """The changes of a click: the cursor of the side whose panel was clicked, the other's with it, what was picked."""
-    if not 0 <= panel < len(sides.drawn):
+    found = pointed(sides, panel, place, height)
+    if found is None:
         return {}
+    at, event, allocation = found
+    return _moved(sides, state, at, event) | {"name": None if allocation is None else named(at, sides.rank, allocation)}
+
+
+def pointed(sides: Sides, panel: int, place: float, height: float) -> tuple[int, int, int | None] | None:
+    """The side of a panel, the event that is shown at a place in it, and the allocation at a height where every one
+    is drawn; none where nothing is."""
+    if not 0 <= panel < len(sides.drawn):
+        return None
     at = sides.drawn[panel]
     facts, window = sides.facts[at], side_window(sides.facts, sides.asked, at)
     if facts is None or window is None:
-        return {}
+        return None
     event, allocation = pick(facts, window, place, height)
-    if sides.asked.view != "bands":
-        allocation = None
-    return _moved(sides, state, at, event) | {"name": None if allocation is None else named(at, sides.rank, allocation)}
+    return at, event, allocation if sides.asked.view == "bands" else None
 
 
 def stepped(sides: Sides, state: State, at: int, by: int) -> dict[str, object]:

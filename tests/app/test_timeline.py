@@ -15,8 +15,8 @@ from snapviz.app.pages import timeline as page
 from snapviz.app.results import Results
 from snapviz.app.runs import Registry
 from snapviz.app.state import State
-from snapviz.app.timelinemoment import allocation_panel, cursor_panel
-from snapviz.app.timelinesides import clicked, named, picked, sides_of, stepped
+from snapviz.app.timelinemoment import allocation_panel, cursor_panel, under_words
+from snapviz.app.timelinesides import clicked, named, picked, pointed, sides_of, stepped
 from snapviz.app.timelinewords import groups_panel, notices, said, titles
 from snapviz.errors import UsageError
 from tests.app.test_shell import SAMPLES
@@ -102,6 +102,16 @@ def test_what_is_picked_says_who_holds_it(results: Results) -> None:
     table = text(cursor_panel(sides, state, "/"))
     assert "dangling" in table
     assert "4,194,304" in table
+
+
+def test_what_lies_under_the_pointer(results: Results) -> None:
+    sides = sides_of(PAIR, results)
+    told = under_words(sides, pointed(sides, 1, 10.4, 1 << 20))
+    assert told.startswith("p1: 4.00 MiB, parameter, dangling · head: 10.00 MiB allocated after event 10 of 20, ")
+    assert under_words(sides, pointed(sides, 0, 3.0, 1 << 40)).startswith("base: 4.00 MiB allocated after event 3")
+    assert under_words(sides, pointed(sides, 5, 3.0, 0)) == ""
+    for wrong in (None, {}, {"panel": "x", "x": 1, "y": 1}, {"panel": 0, "x": None, "y": 1}):
+        assert page._place(wrong) is None
 
 
 def test_a_name_that_is_none_picks_nothing(results: Results) -> None:

@@ -112,6 +112,19 @@
     }
   }, true);
 
+  /* What lies under the pointer once it rests. */
+  var resting = null;
+
+  document.addEventListener("pointermove", function (event) {
+    window.clearTimeout(resting);
+    var inside = event.target.closest && event.target.closest("#" + ID);
+    if (!inside || event.buttons) { return; }
+    resting = window.setTimeout(function () {
+      var graph = plot(), at = graph && place(graph, event);
+      if (at) { window.dash_clientside.set_props("timeline-hover", { data: at }); }
+    }, 90);
+  });
+
   document.addEventListener("wheel", function (event) {
     var inside = event.target.closest && event.target.closest("#" + ID);
     var graph = inside && plot();

@@ -15,8 +15,8 @@ from snapviz.analyze.phases import fold
 from snapviz.app import controls
 from snapviz.app.results import Results
 from snapviz.app.state import State
-from snapviz.app.timelinemoment import allocation_panel, cursor_panel
-from snapviz.app.timelinesides import Sides, clicked, picked, rank_of, sides_of, stepped
+from snapviz.app.timelinemoment import allocation_panel, cursor_panel, under_words
+from snapviz.app.timelinesides import Sides, clicked, picked, pointed, rank_of, sides_of, stepped
 from snapviz.app.timelinewords import groups_panel, notices, said, titles
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots.timeline import cursor_shapes, timeline
@@ -65,6 +65,7 @@ def layout(state: State, results: Results) -> Any:
                 className="timeline",
                 config={"doubleClick": "autosize"},
             ),
+            html.P(id="timeline-under", className="timeline-under no-print"),
             html.P(
                 "Click a moment or a band to see what it is. Drag to zoom, Shift and drag to move, wheel to zoom, "
                 "double-click for all of it. A click on a phase zooms to it.",
@@ -79,7 +80,7 @@ def layout(state: State, results: Results) -> Any:
                 ],
                 className="timeline-below",
             ),
-            *(dcc.Store(id=f"timeline-{name}") for name in ("window", "cursor", "runs", "click", "sink")),
+            *(dcc.Store(id=f"timeline-{name}") for name in ("window", "cursor", "runs", "click", "hover", "sink")),
         ],
         className="timeline-page",
     )
@@ -243,11 +244,24 @@ def _cursors(app: Dash, results: Results) -> None:
         prevent_initial_call=True,
     )
     def click(at: dict[str, Any] | None, data: dict[str, Any]) -> Any:
-        place, height = (at or {}).get("x"), (at or {}).get("y")
-        if at is None or not isinstance(place, (int, float)) or not isinstance(height, (int, float)):
+        place = _place(at)
+        if place is None:
             return no_update
         state = State.of(data)
-        return clicked(sides_of(state, results), state, int(at["panel"]), place, height) or no_update
+        return clicked(sides_of(state, results), state, *place) or no_update
+
+    @app.callback(
+        Output("timeline-under", "children"),
+        Input("timeline-hover", "data"),
+        Given("state", "data"),
+        prevent_initial_call=True,
+    )
+    def hover(at: dict[str, Any] | None, data: dict[str, Any]) -> Any:
+        place = _place(at)
+        if place is None:
+            return no_update
+        sides = sides_of(State.of(data), results)
+        return under_words(sides, pointed(sides, *place))
 
     @app.callback(
         Output("go", "data", allow_duplicate=True),
@@ -261,3 +275,11 @@ def _cursors(app: Dash, results: Results) -> None:
         state = State.of(data)
         moved = stepped(sides_of(state, results), state, ctx.triggered_id["side"], ctx.triggered_id["by"])
         return moved | {"replace": True} if moved else no_update
+
+
+def _place(at: dict[str, Any] | None) -> tuple[int, float, float] | None:
+    """Panel, place and height of the pointer; none for what the browser did not mean."""
+    panel, place, height = ((at or {}).get(key) for key in ("panel", "x", "y"))
+    if not isinstance(panel, int) or not all(isinstance(one, (int, float)) for one in (place, height)):
+        return None
+    return panel, float(place or 0), float(height or 0)

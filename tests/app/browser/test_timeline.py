@@ -61,6 +61,12 @@ def test_one_click_shows_who_holds_what_dangles(somebody: Visitor) -> None:
     assert somebody("#timeline-allocation").inner_text() == before
 
 
+def test_what_lies_under_the_pointer_is_said(somebody: Visitor) -> None:
+    opened(somebody)
+    somebody.page.mouse.move(*place(somebody, 1, 10.5, 1 << 20))
+    somebody.expect("#timeline-under").to_contain_text("p1: 4.00 MiB, parameter, dangling")
+
+
 def test_wheel_keys_buttons_and_a_drag_move_both_panels(somebody: Visitor) -> None:
     opened(somebody)
     assert somebody.page.evaluate(RANGE)[0] == [-1, 20]
@@ -93,7 +99,9 @@ def test_wheel_keys_buttons_and_a_drag_move_both_panels(somebody: Visitor) -> No
     somebody.page.mouse.up()
     somebody.until(lambda: somebody.state.y1 is not None, "heights in the address")
     state = somebody.settled().state
-    assert (state.x0, state.x1) == (5, 12) or (state.x0, state.x1) == (4, 13)
+    # as near as a pixel
+    assert state.x0 in (4, 5)
+    assert state.x1 in (12, 13)
     assert state.y0 is not None
     assert abs(state.y0 - (2 << 20)) < 1 << 19
     # no click came of it
@@ -199,7 +207,5 @@ def test_no_answer_is_too_large(somebody: Visitor) -> None:
 def test_it_is_as_readable_in_the_dark_and_on_a_narrow_screen(visit: Callable[..., Visitor]) -> None:
     somebody = opened(visit(viewport={"width": 800, "height": 900}, color_scheme="dark"))
     assert somebody.widest() <= 0
-    fill = somebody.page.evaluate(
-        "() => getComputedStyle(document.querySelector('#timeline-chart .x2tick text')).fill"
-    )
+    fill = somebody.page.evaluate("() => getComputedStyle(document.querySelector('#timeline-chart .x2tick text')).fill")
     assert fill == "rgb(230, 237, 243)"
