@@ -18,6 +18,7 @@ from snapviz.analyze.stacking import OTHER, Groups
 from snapviz.app.controls import notice
 from snapviz.app.timelinesides import SIDES, Sides
 from snapviz.report.layout import clean, cut
+from snapviz.report.plots.colours import DANGLING
 from snapviz.report.plots.timeline import Titles
 from snapviz.report.plots.timelinelayers import group_colour
 from snapviz.report.plots.words import words
@@ -128,6 +129,9 @@ def groups_panel(sides: Sides, seen: OverTime, groups: Groups, sizes: Sequence[I
     ]
     total = [None if one is None else int(one.sum()) for one in sizes]
     rows.append(_cells("", "allocated", total, both, "total"))
+    dangling = [None if one is None else _dangling_at_peak(sides, seen, at) for at, one in enumerate(sizes)]
+    if any(dangling):
+        rows.append(_cells(DANGLING, "of it dangling", dangling, both, "dangling-row"))
     shown = [at for at, one in enumerate(sizes) if one is not None]
     head = [groups.by, *(SIDES[at] for at in shown), *(["Δ"] if both else [])]
     where = ", ".join(f"{SIDES[at]} after event {s.peak_event:,}" for at in shown if (s := seen.sides[at]) is not None)
@@ -143,6 +147,15 @@ def groups_panel(sides: Sides, seen: OverTime, groups: Groups, sizes: Sequence[I
             ),
         ]
     )
+
+
+def _dangling_at_peak(sides: Sides, seen: OverTime, at: int) -> int:
+    facts, side = sides.facts[at], seen.sides[at]
+    if facts is None or side is None:
+        return 0
+    table = facts.replay.allocations
+    dangles = table.allocated_after(side.peak_event) & (facts.dangling_since <= side.peak_event)
+    return int(table.block_bytes[dangles].sum())
 
 
 def _heading(at: int, text: str) -> Any:
