@@ -94,7 +94,7 @@ def sides_of(state: State, results: Results) -> Sides:
             runs[at] = results.run(run_id)
             facts[at] = results.facts(run_id, _rank_in(runs[at], rank, state))
         except SnapvizError as error:
-            failures.append(f"{SIDES[at]}: {error}")
+            failures.append(f"{SIDES[at]}: {results.runs.public(str(error))}")
     if failures and not any(facts):
         raise UsageError("; ".join(failures))
     events = [

@@ -13,9 +13,9 @@ from snapviz.analyze.axis import start_of
 from snapviz.analyze.describe import fake_group_of
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.overtime import OverTime, Side
-from snapviz.analyze.run import Run
+from snapviz.analyze.run import RankFailure, Run
 from snapviz.analyze.stacking import OTHER, Groups
-from snapviz.app.controls import notice
+from snapviz.app.controls import notice, table
 from snapviz.app.timelinesides import SIDES, Sides
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots.colours import DANGLING
@@ -24,7 +24,7 @@ from snapviz.report.plots.timelinelayers import group_colour
 from snapviz.report.plots.words import words
 from snapviz.units import format_bytes
 
-__all__ = ["bytes_cell", "groups_panel", "notices", "said", "signed_bytes", "titles"]
+__all__ = ["bytes_cell", "groups_panel", "notices", "phases_table", "said", "signed_bytes", "titles"]
 
 Int64 = npt.NDArray[np.int64]
 
@@ -32,6 +32,9 @@ _OTHERS = "#c3cad1"
 _NOTES = 3
 """Notes of a run that stand above the picture; the others are one click away."""
 _LONGEST = 90
+_MOST_PHASES = 100
+"""Phases in the table of the picture."""
+_WHOLE = "all that is shown"
 
 
 def titles(sides: Sides) -> Titles:
@@ -50,6 +53,7 @@ def titles(sides: Sides) -> Titles:
 def notices(sides: Sides) -> list[Any]:
     """What cannot be told, or is not certain, before any number."""
     found = [notice(clean(failure), grave=True) for failure in sides.failures]
+    found += [notice(*told, grave=True) for told in _broken(sides)]
     told = [
         _uncertain(run, facts) if facts is not None and run is not None else ()
         for run, facts in zip(sides.runs, sides.facts, strict=True)
@@ -64,6 +68,22 @@ def notices(sides: Sides) -> list[Any]:
     if missing and not sides.failures:
         found.append(html.P(f"No {missing[0]} is chosen: the other run is shown by itself.", className="faint"))
     return found
+
+
+def _broken(sides: Sides) -> list[list[Any]]:
+    """The ranks of each run that could not be read, by name; not the one that is asked for, which has its own words."""
+    found = []
+    for side, run in zip(SIDES, sides.runs, strict=True):
+        others = [one for one in (run.failures if run is not None else ()) if one.rank != sides.rank]
+        lines = [f"{_whose(one)} could not be read: {clean(one.message)}" for one in others[:_NOTES]]
+        more = [html.Div(f"and {len(others) - _NOTES:,} more")] if len(others) > _NOTES else []
+        if lines:
+            found.append([html.Strong(f"{side}: "), *(html.Div(line) for line in lines), *more])
+    return found
+
+
+def _whose(failure: RankFailure) -> str:
+    return f"rank {failure.rank}" if failure.rank is not None else clean(failure.source) or "some ranks"
 
 
 def _uncertain(run: Run, facts: Facts) -> tuple[str, ...]:
@@ -147,6 +167,25 @@ def groups_panel(sides: Sides, seen: OverTime, groups: Groups, sizes: Sequence[I
             ),
         ]
     )
+
+
+def phases_table(seen: OverTime) -> Any:
+    """The picture as a table: what each run peaks at in all that is shown, and in each phase there."""
+    shown = [at for at, side in enumerate(seen.sides) if side is not None and side.high > side.low]
+    peaks: dict[str, dict[int, int]] = {_WHOLE: {at: seen.sides[at].peak_bytes for at in shown}}  # type: ignore[union-attr]
+    for at in shown:
+        for span in seen.sides[at].spans:  # type: ignore[union-attr]
+            if span.count == 1 and len(peaks) <= _MOST_PHASES:
+                peaks.setdefault(cut(clean(span.name), _LONGEST), {})[at] = span.peak_bytes
+    rows = [[name, *_compared(values, shown)] for name, values in peaks.items()]
+    head = ["phase", *(f"peak of {SIDES[at]}" for at in shown), *(["Δ"] if len(shown) == 2 else [])]
+    return table("allocated bytes", head, rows, numbers=range(1, len(head)))
+
+
+def _compared(values: dict[int, int], shown: list[int]) -> list[Any]:
+    cells = [f"{values[at]:,}" if at in values else "" for at in shown]
+    both = len(shown) == 2
+    return cells + ([signed_bytes(values[1] - values[0])] if both and len(values) == 2 else [""] * both)
 
 
 def _dangling_at_peak(sides: Sides, seen: OverTime, at: int) -> int:

@@ -6,18 +6,20 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from snapviz.analyze.overtime import over_time, peak_groups, side_window
+from snapviz.analyze.run import RankFailure
 from snapviz.app.pages import timeline as page
 from snapviz.app.results import Results
 from snapviz.app.runs import Registry
 from snapviz.app.state import State
 from snapviz.app.timelinemoment import allocation_panel, cursor_panel, under_words
 from snapviz.app.timelinesides import clicked, named, picked, pointed, sides_of, stepped
-from snapviz.app.timelinewords import groups_panel, notices, said, titles
+from snapviz.app.timelinewords import groups_panel, notices, phases_table, said, titles
 from snapviz.errors import UsageError
 from tests.app.test_shell import SAMPLES
 
@@ -149,6 +151,27 @@ def test_groups_at_the_peak_sum_to_it(results: Results) -> None:
     assert "parameter 0 B 4.00 MiB ▲ +4.00 MiB" in told
     assert "allocated 10.00 MiB 14.00 MiB ▲ +4.00 MiB" in told
     assert told.endswith("of it dangling 0 B 4.00 MiB ▲ +4.00 MiB")
+
+
+def test_the_picture_is_a_table_too(results: Results) -> None:
+    sides = sides_of(PAIR, results)
+    told = text(phases_table(over_time(sides.facts, sides.asked)))
+    assert told.startswith(
+        "allocated bytes phase peak of base peak of head Δ all that is shown 10,486,272 14,680,576 ▲ +4.00 MiB"
+    )
+    assert "materialize" in told
+    alone = sides_of(State(page="timeline", head="leak"), results)
+    assert text(phases_table(over_time(alone.facts, alone.asked))).startswith("allocated bytes phase peak of head all")
+
+
+def test_ranks_that_cannot_be_read_are_named(results: Results) -> None:
+    sides = sides_of(PAIR, results)
+    run = sides.runs[1]
+    assert run is not None
+    broken = replace(run, failures=tuple(RankFailure(n, f"rank{n}", "cut short <b>") for n in range(2, 9)))
+    told = text(notices(replace(sides, runs=(sides.runs[0], broken))))
+    assert "head: rank 2 could not be read: cut short <b>" in told
+    assert "and 4 more" in told
 
 
 def test_a_search_says_how_much_it_found(results: Results) -> None:

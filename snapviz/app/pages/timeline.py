@@ -17,7 +17,7 @@ from snapviz.app.results import Results
 from snapviz.app.state import State
 from snapviz.app.timelinemoment import allocation_panel, cursor_panel, under_words
 from snapviz.app.timelinesides import Sides, clicked, picked, pointed, rank_of, sides_of, stepped
-from snapviz.app.timelinewords import groups_panel, notices, said, titles
+from snapviz.app.timelinewords import groups_panel, notices, phases_table, said, titles
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots.timeline import cursor_shapes, timeline
 
@@ -63,6 +63,7 @@ def layout(state: State, results: Results) -> Any:
                 zoomable=True,
                 height=700,
                 className="timeline",
+                table=html.Div(id="timeline-table"),
                 config={"doubleClick": "autosize"},
             ),
             html.P(id="timeline-under", className="timeline-under no-print"),
@@ -206,6 +207,7 @@ def _drawing(app: Dash, results: Results) -> None:
         Output("timeline-chart", "style"),
         Output("timeline-said", "children"),
         Output("timeline-groups", "children"),
+        Output("timeline-table", "children"),
         Input("timeline-window", "data"),
         Given("state", "data"),
         prevent_initial_call=True,
@@ -216,7 +218,7 @@ def _drawing(app: Dash, results: Results) -> None:
         seen = over_time(sides.facts, sides.asked)
         figure = timeline(seen, titles(sides), [sides.places[at] for at in sides.drawn])
         groups = groups_panel(sides, seen, *peak_groups(sides.facts, seen))
-        return figure, {"height": f"{figure['layout']['height']}px"}, said(sides, seen), groups
+        return figure, {"height": f"{figure['layout']['height']}px"}, said(sides, seen), groups, phases_table(seen)
 
 
 def _cursors(app: Dash, results: Results) -> None:
