@@ -49,26 +49,29 @@ def columns_between(replay: Replay, edges: Int64, before: Bool) -> Columns:
     """The columns between C + 1 events, each of which begins one; ``before`` [C] as ``Columns`` has it."""
     nothing = np.zeros(0, np.int64)
     columns = Columns(edges[:-1], edges[1:], before, nothing)
-    return replace(columns, shown=_utmost(replay, "allocated", columns, np.maximum))
+    start = replay.start.allocated_bytes
+    return replace(columns, shown=_utmost(replay.allocated_bytes, start, columns, np.maximum))
 
 
 def values_after(replay: Replay, measure: str, events: Int64) -> Int64:
     """Bytes of a measure just after each of some events, ``START`` among them."""
-    start = int(getattr(replay.start, f"{measure}_bytes"))
-    if len(replay) == 0:
+    return _after(replay.curve(measure), int(getattr(replay.start, f"{measure}_bytes")), events)
+
+
+def _after(curve: Int64, start: int, events: Int64) -> Int64:
+    if len(curve) == 0:
         return np.full(len(events), start, np.int64)
-    return np.where(events < 0, start, replay.curve(measure)[np.maximum(events, 0)])
+    return np.where(events < 0, start, curve[np.maximum(events, 0)])
 
 
-def _utmost(replay: Replay, measure: str, columns: Columns, better: np.ufunc) -> Int64:
+def _utmost(curve: Int64, start: int, columns: Columns, better: np.ufunc) -> Int64:
     """[C] the first event of the highest (``np.maximum``) or lowest value in each column."""
     found = columns.first - 1
     some = np.flatnonzero(columns.stop > columns.first)
     if len(some):
-        inside = _first_of(replay.curve(measure), columns.first[some], int(columns.stop[some[-1]]), better)
-        there = values_after(replay, measure, inside)
-        carried = values_after(replay, measure, found[some])
-        keeps = columns.before[some] & (better(carried, there) == carried)
+        inside = _first_of(curve, columns.first[some], int(columns.stop[some[-1]]), better)
+        carried = _after(curve, start, found[some])
+        keeps = columns.before[some] & (better(carried, curve[inside]) == carried)
         found[some] = np.where(keeps, found[some], inside)
     return found
 
@@ -82,9 +85,12 @@ def _first_of(curve: Int64, first: Int64, stop: int, better: np.ufunc) -> Int64:
     return found
 
 
-def extremes(replay: Replay, measure: str, columns: Columns) -> Int64:
-    """Events [at most 2 C] at which a measure is lowest and highest in each column, in order: what a line needs."""
-    found = [_utmost(replay, measure, columns, better) for better in (np.minimum, np.maximum)]
+def extremes(curve: Int64, columns: Columns, start: int = 0) -> Int64:
+    """Events [at most 2 C] at which a curve [E] is lowest and highest in each column, in order: what a line needs.
+
+    ``start`` is its value before the first event.
+    """
+    found = [_utmost(curve, start, columns, better) for better in (np.minimum, np.maximum)]
     return np.unique(np.concatenate(found))
 
 

@@ -218,7 +218,9 @@ def _lines(axis: Axis | None, low: int, high: int) -> dict[str, Line]:
 
 def _line(axis: Axis, window: Window, measure: str) -> Line:
     ends = np.array([axis.event_at(window.low), axis.event_at(window.high - 1)], np.int64)
-    events = np.unique(np.concatenate([extremes(axis.replay, measure, window.columns), ends]))
+    before = int(getattr(axis.replay.start, f"{measure}_bytes"))
+    found = extremes(axis.replay.curve(measure), window.columns, before)
+    events = np.unique(np.concatenate([found, ends]))
     values = values_after(axis.replay, measure, events)
     # what does not change needs no point
     kept = np.flatnonzero(np.append(True, np.diff(values) != 0))

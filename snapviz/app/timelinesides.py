@@ -123,7 +123,8 @@ def _event(facts: Facts, state: State, put: int | None) -> int:
     if put is not None:
         return max(START, min(put, len(facts.replay) - 1))
     try:
-        found = moment(facts, Stretches(facts), parse_at(state.at or "peak"))
+        # what the stretches of a run with many phases cost is for those who name one
+        found = moment(facts, Stretches(facts), parse_at(state.at)) if state.at else None
     except UsageError:
         found = None
     return found.event if found is not None else facts.replay.peak("allocated", 0, len(facts.replay))[1]

@@ -67,7 +67,7 @@ def check(axis: Axis, data: st.DataObject) -> None:
     assert values_after(replay, "allocated", np.array([window.peak_event])) == true.max()
     assert np.isin(columns.shown, inside).all()
     for measure in MEASURES:
-        events = extremes(replay, measure, columns)
+        events = extremes(replay.curve(measure), columns, getattr(replay.start, f"{measure}_bytes"))
         line, every = values_after(replay, measure, events), values_after(replay, measure, inside)
         assert (line.max(), line.min()) == (every.max(), every.min())
         assert len(events) <= 2 * len(columns)
@@ -125,7 +125,7 @@ def test_what_was_held_before_the_first_event_is_in_the_picture(kind: str) -> No
     assert (picture.allocation[:, -1] == -1).all()
     assert axis.event_at(axis.low) == START
     assert axis.place(START) == axis.low
-    assert extremes(facts.replay, "allocated", window.columns)[0] == START
+    assert extremes(facts.replay.allocated_bytes, window.columns, facts.replay.start.allocated_bytes)[0] == START
 
 
 def test_two_runs_share_the_start_of_a_phase() -> None:

@@ -30,9 +30,8 @@ def test_no_stretch_loses_its_peak(name: str, data: st.DataObject) -> None:
     assert ((columns.first <= columns.shown) & (columns.shown < columns.stop)).all()
     part = replay.allocated_bytes[first:stop]
     assert replay.allocated_bytes[columns.shown].max() == part.max()
-    for measure in ("allocated", "reserved"):
-        curve = replay.curve(measure)
-        shown = curve[extremes(replay, measure, columns)]
+    for curve in (replay.allocated_bytes, replay.reserved_bytes):
+        shown = curve[extremes(curve, columns)]
         assert (shown.max(), shown.min()) == (curve[first:stop].max(), curve[first:stop].min())
         assert len(shown) <= 2 * len(columns)
 
@@ -85,4 +84,4 @@ def test_nothing_has_no_columns() -> None:
     columns = columns_of(facts.replay, 5, 5, 10)
     assert len(columns) == 0
     assert bands(facts, columns, 4).allocation.shape == (4, 0)
-    assert len(extremes(facts.replay, "allocated", columns)) == 0
+    assert len(extremes(facts.replay.allocated_bytes, columns)) == 0
