@@ -112,8 +112,14 @@ def private(wanted: Path | None) -> Path:
             if os.access(wanted, os.W_OK):
                 return wanted
     found = Path(tempfile.mkdtemp(prefix="snapviz-"))
-    atexit.register(shutil.rmtree, found, ignore_errors=True)
+    atexit.register(_remove, found, os.getpid())
     return found
+
+
+def _remove(folder: Path, made_by: int) -> None:
+    """At the end of the process that made it: a worker that was forked from it ends sooner."""
+    if os.getpid() == made_by:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _show(error: Exception, results: Results) -> None:

@@ -15,6 +15,7 @@ from snapviz.app.controls import link
 from snapviz.app.results import Results
 from snapviz.app.runs import RunEntry
 from snapviz.app.state import State
+from snapviz.errors import SnapvizError
 from snapviz.report.layout import clean, cut
 from snapviz.units import format_bytes
 
@@ -214,21 +215,23 @@ def nav(pages: list[ModuleType], state: State, prefix: str = "") -> list[Any]:
 
 def options(results: Results, state: State) -> list[dict[str, str]]:
     """The runs as a picker has them: the id, and what is searched for and shown below it."""
-    entries = results.runs.all()
-    known = {entry.id for entry in entries}
+    found = {entry.id: _option(entry) for entry in results.runs.all()}
     for run_id in (state.base, state.head):
-        if run_id and run_id not in known:
-            entries += _unlisted(results, run_id)
-    return [{"value": entry.id, "label": _label(entry), "about": _about(entry)} for entry in entries]
+        if run_id and run_id not in found:
+            found[run_id] = _unlisted(results, run_id)
+    return list(found.values())
 
 
-def _unlisted(results: Results, run_id: str) -> list[RunEntry]:
-    from snapviz.errors import SnapvizError
+def _option(entry: RunEntry) -> dict[str, str]:
+    return {"value": entry.id, "label": _label(entry), "about": _about(entry)}
 
+
+def _unlisted(results: Results, run_id: str) -> dict[str, str]:
+    """What was dropped here, or is gone: a picker that does not know its own value would clear it, and the address."""
     try:
-        return [results.runs.get(run_id)]
+        return _option(results.runs.get(run_id))
     except SnapvizError:
-        return []
+        return {"value": run_id, "label": cut(clean(run_id), _LONGEST), "about": "not here (any more)"}
 
 
 def _label(entry: RunEntry) -> str:
@@ -254,7 +257,12 @@ def empty(results: Results) -> Any:
     if not results.runs.all():
         said = [
             html.H1("No runs here yet"),
-            html.P([html.Code(results.runs.label), " holds no run and no snapshot. Record one:"]),
+            html.P(
+                [
+                    html.Code(clean(results.runs.public(results.runs.label))),
+                    " holds no run and no snapshot. Record one:",
+                ]
+            ),
             html.Pre("snapviz record -o runs/main --steps 5 -- train.py"),
             html.P("or drop a snapshot, or an archive of a run, anywhere on this page."),
         ]

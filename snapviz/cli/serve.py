@@ -16,9 +16,6 @@ from snapviz.units import parse_bytes
 
 __all__ = ["add_arguments", "run"]
 
-_THREADS = 8
-"""Requests that are answered at once in one process."""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``snapviz serve``."""

@@ -41,7 +41,9 @@ def test_a_pair_is_what_lies_side_by_side(tmp_path: Path, names: tuple[str, ...]
 
 
 def test_a_picker_lists_what_can_be_searched_for(tmp_path: Path) -> None:
-    (option,) = shell.options(runs(tmp_path, "a/main"), State(base="gone"))
+    option, gone = shell.options(runs(tmp_path, "a/main"), State(base="gone"))
+    # without it the picker would clear what the address says
+    assert (gone["value"], gone["about"]) == ("gone", "not here (any more)")
     assert (option["value"], option["label"]) == ("a/main", "a/main")
     for word in ("NVIDIA H200", "world size 2", "torch 2.11.0", "KiB"):
         assert word in option["about"]
