@@ -229,6 +229,15 @@ class JointStacks:
         kept = np.append(True, joint[1:] != joint[:-1]) if len(joint) else np.zeros(0, bool)
         return joint[kept], frames[kept].astype(np.int64)
 
+    def path(self, side: int, stack: int) -> Int64:
+        """Joint ids of the frames that tell a stack from others, innermost first: what ``ids`` numbers."""
+        return self._sequence(side, stack)[0]
+
+    @property
+    def frame_texts(self) -> Sequence[str]:
+        """``function (file)`` of every joint frame by its id."""
+        return self._frame_texts
+
     def texts(self, side: int, stack: int) -> tuple[str, ...]:
         """``function (file)`` of each frame of a stack, innermost first, the same text on both sides.
 
