@@ -5,7 +5,10 @@ Legend: E events, P phases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from snapviz.analyze.advice import advice_for
 from snapviz.analyze.describe import broken_ranks, dangling_of, fake_group_of, summary_of, suspects_of
@@ -25,7 +28,7 @@ from snapviz.schema import (
     Without,
 )
 
-__all__ = ["dangling", "holder_kinds"]
+__all__ = ["dangling", "holder_kinds", "without_only"]
 
 _ALLOCATED = MEASURES.index("allocated")
 
@@ -47,7 +50,7 @@ def dangling(run: Run, rank: int | None = None, progress: Callable[[str], None] 
 def _rank(rank: Rank, facts: Facts) -> RankDangling:
     found = tuple(dangling_of(facts, None, rank.rank))
     peak = facts.replay.peak("allocated", 0, len(facts.replay))[0]
-    without, phases = _without(facts, peak) if found else (None, ())
+    without, phases = _without(facts, peak, facts.dangling_since) if found else (None, ())
     return RankDangling(
         rank=rank.rank,
         dangling_known=facts.dangling_known,
@@ -65,10 +68,18 @@ def _rank(rank: Rank, facts: Facts) -> RankDangling:
     )
 
 
-def _without(facts: Facts, peak: int) -> tuple[Without, tuple[DanglingPhase, ...]]:
-    """The peak, and that of every folded phase, had everything that dangles gone when it was due."""
+def without_only(facts: Facts, allocations: Sequence[int]) -> tuple[Without, tuple[DanglingPhase, ...]]:
+    """The peak, and that of every folded phase, had some of what dangles gone when it was due."""
+    chosen = np.asarray(allocations, np.int64)
+    since = np.full(len(facts.dangling_since), len(facts.replay), np.int64)
+    since[chosen] = facts.dangling_since[chosen]
+    return _without(facts, facts.replay.peak("allocated", 0, len(facts.replay))[0], since)
+
+
+def _without(facts: Facts, peak: int, since: npt.NDArray[np.int64]) -> tuple[Without, tuple[DanglingPhase, ...]]:
+    """The peak, and that of every folded phase, without some allocations from an event of each on."""
     phases = facts.phases
-    remaining = Remaining(facts, facts.dangling_since)
+    remaining = Remaining(facts, since)
     saved = remaining.peak([(0, len(facts.replay))])
     lowered = remaining.peaks(phases.first, phases.stop)
     rows = []

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from snapviz.schema import UNEXPLAINED, Dangling
 
-__all__ = ["keepers_of", "kept_by", "short_path"]
+__all__ = ["HeldAlike", "held_alike", "keepers_of", "kept_by", "short_path"]
 
 _ARROW = " ← "
 """Between a reference and what holds it, innermost first."""
@@ -45,6 +46,31 @@ def keepers_of(found: Sequence[Dangling], width: int, measure: Measure = len) ->
     """
     paths = [_paths(one) for one in found]
     return [_phrase(paths, who, path, len(found), (width, measure)) for who, path in _cover(paths)]
+
+
+@dataclass(frozen=True)
+class HeldAlike:
+    """Dangling parameters that are kept in one way."""
+
+    path: str
+    # what is the same in all their paths, … for what is not
+    kind: str
+    # of holder; "" where not said
+    positions: tuple[int, ...]
+    # of the parameters, among those given
+
+
+def held_alike(found: Sequence[Dangling]) -> list[HeldAlike]:
+    """Every way in which any of them is kept, the one that keeps most of them first, what is not explained last."""
+    ways: dict[_Template, dict[int, str]] = {}
+    kinds: dict[_Template, str] = {}
+    for position, one in enumerate(found):
+        of_path = dict(zip(one.holders, one.holder_kinds, strict=False))
+        for template, path in _paths(one).items():
+            ways.setdefault(template, {})[position] = path
+            kinds.setdefault(template, UNEXPLAINED if template.startswith(UNEXPLAINED) else of_path.get(path, ""))
+    alike = [HeldAlike(_common([*paths.values()]), kinds[template], tuple(paths)) for template, paths in ways.items()]
+    return sorted(alike, key=lambda one: (one.kind == UNEXPLAINED, -len(one.positions)))
 
 
 def short_path(path: str, width: int, measure: Measure = len) -> str:

@@ -15,7 +15,7 @@ from snapviz.report.words import fold_names, frames_in_words, plural
 from snapviz.schema import Dangling, DiffReport, Suspect
 from snapviz.units import format_bytes
 
-__all__ = ["Alike", "dangling_alike", "dangling_table", "dangling_title", "suspect_table"]
+__all__ = ["Alike", "alike_of", "dangling_alike", "dangling_table", "dangling_title", "suspect_table"]
 
 _SHORT = 90
 """Columns of a stack in a cell."""
@@ -45,8 +45,13 @@ class Alike:
 
 def dangling_alike(report: DiffReport) -> list[Alike]:
     """All of both runs, in the report's order."""
+    return alike_of(report.dangling)
+
+
+def alike_of(dangling: Sequence[Dangling]) -> list[Alike]:
+    """These, in their order, those that are alike as one."""
     kinds: dict[tuple[object, ...], dict[int, list[Dangling]]] = {}
-    for one in report.dangling:
+    for one in dangling:
         ranks = kinds.setdefault(_kind(one), {})
         ranks.setdefault(one.rank, []).append(one)
     found: dict[tuple[object, ...], Alike] = {}

@@ -14,7 +14,7 @@ from snapviz.report.words import change, fold_names, frames_in_words, plural
 from snapviz.schema import Dangling, DanglingPhase, DanglingReport, RankDangling
 from snapviz.units import format_bytes, format_exact
 
-__all__ = ["dangling_lines"]
+__all__ = ["dangling_lines", "dangling_verdict", "tensor_in_words"]
 
 _PHASES = 60
 _NARROWEST = 24
@@ -29,7 +29,7 @@ def dangling_lines(report: DanglingReport, width: int = 100, top: int | None = 1
     """
     width = max(60, width)
     lines = run_lines(report.run, width)
-    lines += wrapped(clean(f"{_verdict(report)}{UNREAD if report.broken and report.ranks else ''}"), width)
+    lines += wrapped(clean(f"{dangling_verdict(report)}{UNREAD if report.broken and report.ranks else ''}"), width)
     lines += broken_lines(report.broken, width)
     lines += note_lines(report.notes, width)
     several = len(report.ranks) > 1
@@ -46,7 +46,8 @@ def _likeness(rank: RankDangling) -> object:
 # ------------------------------------------------------------------ the verdict
 
 
-def _verdict(report: DanglingReport) -> str:
+def dangling_verdict(report: DanglingReport) -> str:
+    """What dangles, on how many ranks, and what the peak would be without it, in a sentence or two."""
     ranks = report.ranks
     if not ranks:
         return "no rank could be read."
@@ -160,7 +161,7 @@ def _rows(found: Sequence[Dangling], folded: bool) -> list[tuple[str, list[Dangl
 def _row(name: str, some: Sequence[Dangling], width: int) -> list[Line]:
     size = format_bytes(sum(one.block_bytes for one in some))
     births = dict.fromkeys(one.birth_phase for one in some)
-    parts = [*_tensor(some), plural(len(some), "block"), f"born {clean(next(iter(births)))}"]
+    parts = [*tensor_in_words(some), plural(len(some), "block"), f"born {clean(next(iter(births)))}"]
     parts += (
         [f"also named {', '.join(map(clean, _others(some[0])))}"] if len(some) == 1 and len(some[0].names) > 1 else []
     )
@@ -181,7 +182,7 @@ def _others(one: Dangling) -> list[str]:
     return [*names[:_ALSO], *([f"{len(names) - _ALSO} more"] if len(names) > _ALSO else [])]
 
 
-def _tensor(some: Sequence[Dangling]) -> list[str]:
+def tensor_in_words(some: Sequence[Dangling]) -> list[str]:
     """``1024×1024 float32`` where all of them are that."""
     kinds = {(one.shape, one.dtype) for one in some}
     if len(kinds) != 1:

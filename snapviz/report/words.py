@@ -20,6 +20,7 @@ __all__ = [
     "is_users_frame",
     "number",
     "plural",
+    "ranges",
     "ratio",
     "signed",
 ]
@@ -207,12 +208,13 @@ def _folded(names: Sequence[str]) -> str:
     for index in varying:
         values = sorted({row[index] for row in numbers})
         # several varying numbers say which values occur, not which pairs: the count beside it does
-        texts[index] = _ranges(values)
+        texts[index] = ranges(values)
     parts = iter(texts)
     return _DIGITS.sub(lambda _: next(parts), distinct[0])
 
 
-def _ranges(values: Sequence[int]) -> str:
+def ranges(values: Sequence[int]) -> str:
+    """Ascending numbers in short: ``0-3,7``."""
     runs: list[list[int]] = []
     for value in values:
         if runs and value == runs[-1][1] + 1:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from snapviz.analyze.advice import ADVICE, advice_for
-from snapviz.analyze.outlived import dangling, holder_kinds
+from snapviz.analyze.outlived import dangling, holder_kinds, without_only
 from snapviz.analyze.run import RankFailure, load_run
 from snapviz.schema import UNEXPLAINED, Dangling, DanglingReport, RankDangling
 from tests.analyze.builders import MIB, ROOT, SAMPLES, Trace, frame, load_for_tests, record, run_of, sample
@@ -211,3 +211,14 @@ def test_a_history_that_is_cut_says_why_it_cannot_tell() -> None:
     rank = only(dangling(steps((30, 40, 50), cut=1)))
     assert (rank.dangling_known, rank.phases) == (False, ())
     assert rank.dangling_why == "the record has no phase shard and names no shards"
+
+
+def test_without_some_of_it_only_they_are_taken_out() -> None:
+    facts = sample("accelerate_fsdp2_8/torch_optimizer_before_fsdp_not_fixed").rank(0).facts()
+    every = [one.allocation for one in facts.dangling]
+    assert without_only(facts, every) == without_only(facts, every[::-1])
+    all_of_it = only(dangling(sample("accelerate_fsdp2_8/torch_optimizer_before_fsdp_not_fixed")))
+    assert without_only(facts, every) == (all_of_it.without, all_of_it.phases)
+    train = {row.phase: row.saved_bytes for row in without_only(facts, every[:1])[1]}
+    assert train["train"] == facts.dangling[0].block_bytes
+    assert without_only(facts, [])[0].saved_bytes == 0
