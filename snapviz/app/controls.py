@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import dcc, html
+from dash import dcc, html, set_props
 
 from snapviz.app.state import State
 
-__all__ = ["Option", "chart", "link", "notice", "search", "segmented", "select", "switch", "table"]
+__all__ = ["Option", "chart", "choices", "link", "notice", "search", "segmented", "select", "switch", "table"]
 
 Option = tuple[str, str]
 """Value and label."""
@@ -48,6 +48,11 @@ def select(key: str, label: str, options: Sequence[Option], value: str = "", **m
         comboboxProps={"withinPortal": True},
         **more,
     )
+
+
+def choices(key: str, options: Sequence[Option]) -> None:
+    """Within a callback: gives a ``select`` other options. Several pages may have one of a key: none owns it."""
+    set_props(_id(key), {"data": [{"value": value, "label": text} for value, text in options]})
 
 
 def segmented(key: str, label: str, options: Sequence[Option], value: str = "") -> Any:

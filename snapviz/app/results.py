@@ -224,10 +224,11 @@ class Results:
                     progress(f"{run_id}: replaying rank {rank.rank}")
                     self.facts(run_id, rank.rank, progress)
         if state.base and state.head:
-            self.report(state, progress)
+            self.report(_asked(state), progress)
         self._put(self._mark(state), state, "1")
 
     def _mark(self, state: State) -> str:
+        state = _asked(state)
         options = (state.at, state.by, state.mode, state.measure, state.threshold) if state.base and state.head else ()
         return self.key("prepared", state, *options)
 
@@ -257,6 +258,15 @@ def _beside(entry: RunEntry, progress: Progress | None) -> Loader | None:
         return Snapshot(loaded.columns, loaded.path, loaded)
 
     return load
+
+
+_PLAIN = ("live", "dangling")
+"""Pages that group and measure by themselves: whatever they are asked for, they need the plain report alone."""
+
+
+def _asked(state: State) -> State:
+    """A state with what its page's report hangs on."""
+    return State(base=state.base, head=state.head) if state.page in _PLAIN else state
 
 
 def _expanded_bytes(entry: RunEntry) -> int:

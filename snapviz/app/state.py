@@ -80,6 +80,8 @@ class State:
     # the same in head
     name: str = ""
     # what is picked: a parameter, a node, a segment
+    zoom: str = ""
+    # branch of a tree that fills the picture: the tokens of its steps, with dots between them
 
     @classmethod
     def from_url(cls, path: str, query: str) -> State:

@@ -136,6 +136,8 @@ def test_prepared_once_for_everyone(root: Path) -> None:
     assert any("comparing rank 0" in told for told in said)
     assert results(root).is_prepared(PAIR)
     assert not results(root).is_prepared(PAIR.with_(by="stack"))
+    # this page groups by itself
+    assert results(root).is_prepared(PAIR.with_(page="live", by="module", at="end", measure="reserved"))
     # where on the page somebody is does not matter
     assert results(root).is_prepared(PAIR.with_(page="timeline", x0=5, row="a"))
 
