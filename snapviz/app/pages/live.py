@@ -1,0 +1,94 @@
+"""What is live at a moment, and where it came from: base, head and their difference as an icicle and a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import Dash, Input, Output, html, no_update
+from dash import State as Given
+
+from snapviz.app import controls
+from snapviz.app.pages.live_look import Looks
+from snapviz.app.pages.live_parts import above, at_options, below, rank_options, trail
+from snapviz.app.results import Results
+from snapviz.app.state import State
+from snapviz.report.plots.icicle import icicle
+
+__all__ = ["NAME", "PATH", "TITLE", "layout", "register"]
+
+NAME, PATH, TITLE = "live", "/live", "Live"
+
+_BY = (("", "Stack"), ("module", "Module"), ("category", "Category → owner"))
+_LAYERS = (("", "Together"), ("each", "Each"))
+_VIEWS = (("", "Difference"), ("changes", "Only changes"), ("base", "Base"), ("head", "Head"))
+_MEASURES = (("allocated", "allocated"), ("requested", "requested"), ("active", "active"), ("reserved", "reserved"))
+
+
+def layout(state: State, results: Results) -> Any:
+    """The page before its numbers are there."""
+    return html.Div(
+        [
+            html.Div(id="live-above"),
+            html.Div(
+                [
+                    controls.select("at", "Moment", _with(state.at, [("", "peak of the run")]), state.at, w=230),
+                    controls.select("rank", "Rank", [("", "the worst")], "", w=110),
+                    controls.select("measure", "Bytes", _MEASURES, state.measure, w=120),
+                    controls.segmented("by", "Grouped by", _BY, state.by),
+                    controls.segmented("show", "Layers", _LAYERS, state.show),
+                    controls.segmented("view", "Drawn", _VIEWS, state.view),
+                    controls.search("q", "Search", state.q, "function, file, module or owner"),
+                ],
+                className="controls no-print",
+            ),
+            html.Nav(id="live-trail", className="trail", **{"aria-label": "where in the tree"}),
+            controls.chart("live-icicle", "What is live, as an icicle", className="icicle"),
+            html.Div(id="live-below"),
+        ]
+    )
+
+
+def register(app: Dash, results: Results) -> None:
+    """Its callbacks."""
+    looks = Looks(results)
+    prefix = app.config.requests_pathname_prefix
+
+    @app.callback(
+        Output("live-above", "children"),
+        Output("live-trail", "children"),
+        Output("live-icicle", "figure"),
+        Output("live-icicle", "style"),
+        Output("live-below", "children"),
+        Output("live-icicle", "clickData"),
+        Input("state", "data"),
+    )
+    def show(data: dict[str, Any] | None) -> tuple[Any, ...]:
+        if not data or data["page"] != NAME:
+            return (no_update,) * 6
+        state = State.of(data)
+        look = looks.of(state)
+        controls.choices("at", _with(state.at, at_options(look)))
+        controls.choices("rank", rank_options(look))
+        nothing = not look.cells[0].width_bytes
+        figure = icicle(look.cells, look.drawn, look.hits, chosen=look.at_chosen, revision=state.zoom)
+        style = {"display": "none"} if nothing else {"height": f"{figure['layout']['height']}px"}
+        return above(look, state, prefix), trail(look, state, prefix), figure, style, below(look, state, prefix), None
+
+    @app.callback(
+        Output("go", "data", allow_duplicate=True),
+        Input("live-icicle", "clickData"),
+        Given("state", "data"),
+        prevent_initial_call=True,
+    )
+    def zoom(clicked: dict[str, Any] | None, data: dict[str, Any] | None) -> Any:
+        points = (clicked or {}).get("points") or []
+        index = str(points[0].get("id", "")) if points else ""
+        if not data or not index.isdecimal():
+            return no_update
+        return {"zoom": looks.of(State.of(data)).place(int(index[:9]))}
+
+
+def _with(value: str, options: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The options, and what the address asks for if it is none of them."""
+    known = any(value == one for one, _ in options)
+    return options if known else [*options, (value, value)]
