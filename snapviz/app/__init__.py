@@ -20,7 +20,7 @@ from snapviz.app.runs import Registry
 from snapviz.app.uploads import UploadLimits, Uploads
 from snapviz.errors import SnapvizError
 
-__all__ = ["create_app", "private", "results_directory"]
+__all__ = ["create_app", "private", "results_directory", "wsgi"]
 
 
 def create_app(
@@ -71,6 +71,11 @@ def create_app(
     receiving.register(app, uploads)
     server.protect(app, allowed_hosts, uploads.sweep)
     return app
+
+
+def wsgi(root: str | os.PathLike[str], **options: Any) -> Any:
+    """The WSGI application of ``create_app``, for a server that is told ``snapviz.app:wsgi("runs")``, as gunicorn is."""
+    return create_app(root, **options).server
 
 
 _PAGE = """<!DOCTYPE html>

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from snapviz.app import create_app, private, routing, serving, shell
+from snapviz.app import create_app, private, routing, serving, shell, wsgi
 from snapviz.app.results import Results
 from snapviz.app.runs import Registry
 from snapviz.app.state import PAGES, State
@@ -142,3 +142,10 @@ def test_a_root_that_is_none_is_no_app(tmp_path: Path) -> None:
         create_app(tmp_path / "nowhere", cache_dir=tmp_path / "kept")
     with pytest.raises(UsageError, match="cannot listen"):
         serving._bound("256.256.256.256", 0)
+
+
+def test_a_wsgi_server_is_given_the_application(tmp_path: Path) -> None:
+    server = wsgi(tmp_path, cache_dir=tmp_path / "kept", allowed_hosts=["box.lan"], prefix="/snapviz/")
+    client = server.test_client()
+    assert client.get("/snapviz/", base_url="http://box.lan").status_code == 200
+    assert client.get("/snapviz/", base_url="http://other.lan").status_code == 403
