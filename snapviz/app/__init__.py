@@ -74,7 +74,7 @@ def create_app(
 
 
 def wsgi(root: str | os.PathLike[str], **options: Any) -> Any:
-    """The WSGI application of ``create_app``, for a server that is told ``snapviz.app:wsgi("runs")``, as gunicorn is."""
+    """The WSGI application of ``create_app``: gunicorn is told ``snapviz.app:wsgi("runs")``."""
     return create_app(root, **options).server
 
 
