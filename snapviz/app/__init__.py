@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dash import Dash, DiskcacheManager, set_props
+from dash import Dash, set_props
 
 from snapviz.app import pages, receiving, routing, server, shell
 from snapviz.app.controls import notice
+from snapviz.app.jobs import Jobs
 from snapviz.app.results import Results
 from snapviz.app.runs import Registry
 from snapviz.app.uploads import UploadLimits, Uploads
@@ -40,13 +41,12 @@ def create_app(
     of its own, which goes with it. Raises ``RunError`` where the root is no directory, ``OutputError`` where uploads
     cannot be kept.
     """
-    import diskcache
-
     kept = private(Path(cache_dir) if cache_dir is not None else results_directory())
     uploads = Uploads(uploads_dir, upload_limits)
     runs = Registry(os.fspath(root))
     runs.also(uploads.entry, uploads.public)
     results = Results(runs, kept / "results")
+    jobs = Jobs(kept / "jobs")
     app = Dash(
         __name__,
         title="snapviz",
@@ -57,7 +57,7 @@ def create_app(
         routes_pathname_prefix=prefix,
         serve_locally=True,
         suppress_callback_exceptions=True,
-        background_callback_manager=DiskcacheManager(diskcache.Cache(str(kept / "jobs"))),
+        background_callback_manager=jobs,
         on_error=lambda error: _show(error, results),
         add_log_handler=False,
         enable_mcp=False,
@@ -65,9 +65,10 @@ def create_app(
     app.server.extensions["snapviz_uploads"] = uploads
     found = pages.every()
     app.layout = lambda: shell.frame(found, prefix, uploads.limits.file_bytes)
-    routing.register(app, results, found)
-    for page in found:
-        page.register(app, results)
+    with jobs.open():
+        routing.register(app, results, found)
+        for page in found:
+            page.register(app, results)
     receiving.register(app, uploads)
     server.protect(app, allowed_hosts, uploads.sweep)
     return app

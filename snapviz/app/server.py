@@ -18,6 +18,7 @@ from functools import cache
 from urllib.parse import urlsplit
 
 from dash import Dash
+from dash._get_app import app_context
 from flask import Flask, Request, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
@@ -53,6 +54,11 @@ def protect(app: Dash, allowed_hosts: Sequence[str] | None, sweep: Callable[[], 
     server: Flask = app.server
     known = None if allowed_hosts is None else frozenset(name.lower().strip("[]") for name in allowed_hosts)
     rules = cache(lambda: policy(app))
+
+    @server.before_request
+    def tell_which() -> None:
+        # Dash would take the newest app of the process for that of any request, and not know this one's jobs
+        app_context.set(app)
 
     @server.before_request
     def refuse() -> None:

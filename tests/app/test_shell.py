@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dash import get_app
 
 from snapviz.app import create_app, private, routing, serving, shell, wsgi
 from snapviz.app.results import Results
@@ -149,3 +150,26 @@ def test_a_wsgi_server_is_given_the_application(tmp_path: Path) -> None:
     client = server.test_client()
     assert client.get("/snapviz/", base_url="http://box.lan").status_code == 200
     assert client.get("/snapviz/", base_url="http://other.lan").status_code == 403
+
+
+def test_dashboards_of_one_process_run_their_own_jobs(tmp_path: Path) -> None:
+    """Dash registers the background callbacks of every app with the manager of every app."""
+    roots = [tmp_path / "first", tmp_path / "second"]
+    found = []
+    for root in roots:
+        root.mkdir()
+        manager = create_app(root, cache_dir=tmp_path / f"cache-{root.name}")._background_manager
+        found.append(manager)
+    functions = [{id(job) for job in manager.func_registry.values()} for manager in found]
+    assert all(functions)
+    assert not functions[0] & functions[1]
+
+
+def test_a_request_is_answered_for_its_own_dashboard(tmp_path: Path) -> None:
+    """What Dash takes for the current app is the one that was asked, not the newest."""
+    apps = [create_app(tmp_path, cache_dir=tmp_path / name) for name in ("one", "two")]
+    for app in apps:
+        app.server.add_url_rule("/which", view_func=lambda: str(id(get_app())))
+    for app in (*apps, apps[0]):
+        answer = app.server.test_client().get("/which", headers={"Host": "localhost"})
+        assert answer.text == str(id(app))
