@@ -186,6 +186,7 @@ def _help() -> Any:
         id="help",
         title="Keys",
         opened=False,
+        closeButtonProps={"aria-label": "close"},
         size="md",
     )
 
