@@ -13,7 +13,7 @@ from dash import html
 
 from snapviz.app import controls, create_app
 from snapviz.app.pages import compare
-from tests.app.browser import Tab, browser, served
+from tests.app.tabs import Tab, served
 
 ROOT = Path(__file__).resolve().parents[2]
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>&amp; p1"
@@ -46,12 +46,6 @@ def everything(*_: Any) -> Any:
             ),
         ]
     )
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from snapviz.app.runs import Registry, RunEntry
 from snapviz.app.state import State
 from snapviz.app.uploads import UploadLimits
 from snapviz.schema import GitState, RunManifest
-from tests.app.browser import Tab, browser, served
+from tests.app.tabs import Tab, served
 from tests.app.test_uploads import MAIN, SAMPLES, a_snapshot
 
 
@@ -139,12 +139,6 @@ def test_a_directory_of_nothing_says_how_to_record(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ in a browser
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
-"""One server and one browser for all tests of a process, and a new visitor for each."""
+"""One server for all tests of a process, and a new visitor for each."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,15 +18,6 @@ from tests.app.browser import places
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVER = Path(__file__).with_name("serve.py")
-ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-background-networking",
-    "--no-first-run",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 @dataclass(frozen=True)
@@ -41,31 +31,8 @@ class Served:
     log: Path
 
 
-def unavailable(reason: str) -> Any:
-    """Skips, except where everything has to be there."""
-    if os.environ.get("CI"):
-        pytest.fail(f"{reason} (CI is set: this must not be left out)")
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium: SNAPVIZ_CHROMIUM, or the one of the system."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ModuleNotFoundError:
-        unavailable("no playwright: pip install playwright")
-    chromium = os.environ.get("SNAPVIZ_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
-    if not Path(chromium).exists():
-        unavailable(f"no browser: {chromium} is not there (SNAPVIZ_CHROMIUM names another)")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
-        yield found
-        found.close()
-
-
-@pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory, browser: Any) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory, chromium: Any) -> Iterator[Served]:
     """The dashboards, in a process of their own."""
     root = tmp_path_factory.mktemp("served")
     runs, empty, cache, log = root / "runs", root / "empty", root / "cache", root / "log"
@@ -90,15 +57,15 @@ def served(tmp_path_factory: pytest.TempPathFactory, browser: Any) -> Iterator[S
 
 
 @pytest.fixture
-def visit(browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
+def visit(chromium: Any, served: Served) -> Iterator[Callable[..., Any]]:
     """Makes visitors: each is somebody else. Whatever a browser complains about fails the test at its end."""
     from tests.app.browser.visitor import Visitor
 
     visitors, contexts = [], []
 
     def come(url: str = "", **options: Any) -> Visitor:
-        context = browser.new_context(**({"viewport": {"width": 1400, "height": 900}} | options))
-        context.set_default_timeout(20_000)
+        context = chromium.new_context(**({"viewport": {"width": 1400, "height": 900}} | options))
+        context.set_default_timeout(60_000)
         contexts.append(context)
         visitors.append(Visitor(context, url or served.runs, served.log))
         return visitors[-1]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.app.browser.places import BROKEN, HOSTILE, MARKUP, THUNDER, TRUNCATED
-from tests.app.browser.visitor import Visitor
 
 from snapviz.app.state import State
+from tests.app.browser.places import BROKEN, HOSTILE, MARKUP, THUNDER, TRUNCATED
+from tests.app.browser.visitor import Visitor
 
 PAIR = State(page="timeline", base=THUNDER[0], head=THUNDER[1], axis="event")
 

@@ -1,21 +1,16 @@
-"""A browser on an app that is served in this process, for tests; what it complains of is collected."""
+"""Tabs of a browser on an app that is served in this process, for tests; what they complain of is collected."""
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
 from dash import Dash
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-__all__ = ["Tab", "browser", "served"]
-
-_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+__all__ = ["Tab", "served"]
 
 
 class _Quiet(WSGIRequestHandler):
@@ -35,19 +30,6 @@ def served(app: Dash) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-@contextmanager
-def browser() -> Iterator[Any]:
-    """A chromium; the test is skipped where there is none."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
-    if found is None:
-        pytest.skip("no chromium here")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=_ARGS)
-        yield chromium
-        chromium.close()
 
 
 class Tab:
