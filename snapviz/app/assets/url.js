@@ -44,13 +44,17 @@
     var path = window.location.pathname;
     if (changes.page) { path = prefix() + (changes.page === "compare" ? "/" : "/" + changes.page); }
     if (path === window.location.pathname && search === window.location.search) { return; }
-    var told = { pathname: path, search: search };
     if (changes.replace) {
-      // what dcc.Location finds in the address already is not pushed again, and an address that it kept would be
-      window.history.replaceState(window.history.state, "", path + search);
-      told.href = window.location.href;
+      // dcc.Location pushes what differs from what it was given last, which may be nothing yet: so it is given where
+      // it is first, and then finds the new address as when somebody goes back
+      window.dash_clientside.set_props("url", { pathname: window.location.pathname, search: window.location.search });
+      window.setTimeout(function () {
+        window.history.replaceState(window.history.state, "", path + search);
+        window.dispatchEvent(new PopStateEvent("popstate", { state: window.history.state }));
+      }, 0);
+    } else {
+      window.dash_clientside.set_props("url", { pathname: path, search: search });
     }
-    window.dash_clientside.set_props("url", told);
     if (changes.page) { window.scrollTo(0, 0); }
   }
 
