@@ -248,13 +248,7 @@ def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
             return _NOTHING, {"display": "none"}, "", []
         both = [found for one in SIDES if (found := _there(spaces, state, one)) is not None]
         if not len(there.space.pieces(there.moment.event).table):
-            return (
-                _NOTHING,
-                {"display": "none"},
-                "No segment is there at this moment.",
-                [],
-                [],
-            )
+            return _NOTHING, {"display": "none"}, "No segment is there at this moment.", []
         named = Name.of(state.name)
         mine = named if named is not None and named.side == side else None
         figure, words = map_of(there, state, shared_row_bytes(both), mine)
