@@ -260,13 +260,10 @@ def _beside(entry: RunEntry, progress: Progress | None) -> Loader | None:
     return load
 
 
-_PLAIN = ("live", "dangling")
-"""Pages that group and measure by themselves: whatever they are asked for, they need the plain report alone."""
-
-
 def _asked(state: State) -> State:
-    """A state with what its page's report hangs on."""
-    return State(base=state.base, head=state.head) if state.page in _PLAIN else state
+    """A state with what its page's report hangs on: the first screen shows one, of all others the plain one tells which
+    rank is the worst."""
+    return state if state.page == "compare" else State(base=state.base, head=state.head)
 
 
 def _expanded_bytes(entry: RunEntry) -> int:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snapviz.analyze.facts import Facts
-from snapviz.analyze.moments import DEFAULT_POINTS
+from snapviz.analyze.moments import DEFAULT_POINTS, parse_at
 from snapviz.analyze.run import Run
 from snapviz.app.results import Results
 from snapviz.app.state import State
 from snapviz.compare.align import align_ranks
 from snapviz.compare.verdict import told_apart
-from snapviz.errors import RunError
+from snapviz.errors import RunError, SnapvizError
+from snapviz.report.diffsaid import worst_rank
+from snapviz.schema import DiffReport, Point
 
-__all__ = ["Sides", "names_of", "sides_of", "worst_rank"]
+__all__ = ["Sides", "names_of", "numbers_of", "rank_of", "rank_options", "shown_point", "sides_of"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,6 @@ class Sides:
     """Base and head of one rank; none where a run is not chosen, or lacks the rank."""
 
     rank: int
-    ranks: tuple[int, ...]  # those that can be shown
     names: tuple[str, str]  # of the runs
     facts: tuple[Facts | None, Facts | None]
     notes: tuple[str, ...]  # why a side is not there
@@ -42,13 +43,10 @@ class Sides:
 
 def sides_of(results: Results, state: State) -> Sides:
     """The rank that a state asks for, the worst or the first where it asks for none. Raises ``SnapvizError``."""
-    runs = [results.run(run_id) if run_id else None for run_id in (state.base, state.head)]
-    numbers = _numbers(*runs)
+    numbers = numbers_of(results, state)
     if not numbers:
         raise RunError("no rank of the runs that are chosen could be read")
-    rank = state.rank if state.rank is not None else worst_rank(results, state)
-    if rank is None or (rank not in numbers and state.rank is None):
-        rank = next(iter(numbers))
+    rank = rank_of(results, state)
     if rank not in numbers:
         known = ", ".join(map(str, numbers))
         raise RunError(f"no rank {rank} could be read in either run (there is: {known})")
@@ -61,7 +59,7 @@ def sides_of(results: Results, state: State) -> Sides:
         for at in (0, 1)
         if ids[at] and facts[at] is None
     )
-    return Sides(rank, tuple(numbers), names, (facts[0], facts[1]), notes)
+    return Sides(rank, names, (facts[0], facts[1]), notes)
 
 
 def names_of(results: Results, state: State) -> tuple[str, str]:
@@ -70,20 +68,54 @@ def names_of(results: Results, state: State) -> tuple[str, str]:
     return told_apart(base, head)
 
 
-def worst_rank(results: Results, state: State) -> int | None:
-    """The rank whose memory grew most at the peak, or at the end where that is the state's moment; none where nothing
-    is compared."""
-    if not (state.base and state.head):
+def shown_point(report: DiffReport, at: str) -> Point | None:
+    """The point that is asked for; else the peak of the run, and its end where that alone changed."""
+    known = {point.at: point for point in report.points}
+    if at:
+        return known.get(parse_at(at).text)
+    for name in DEFAULT_POINTS[::-1]:
+        point = known.get(name)
+        rank = worst_rank(point) if point is not None else None
+        if rank is not None and (rank.rows or rank.folded):
+            return point
+    return known.get(DEFAULT_POINTS[1]) or next(iter(report.points), None)
+
+
+def rank_of(results: Results, state: State) -> int:
+    """The rank that every page shows: the one that is chosen, else the one that grew most at the point of the first
+    screen, or at the run's end or peak where the state names that, else the first there is."""
+    if state.rank is not None:
+        return state.rank
+    numbers = numbers_of(results, state)
+    worst = _worst(results, state) if state.base and state.head else None
+    return worst if worst in numbers and worst is not None else min(numbers, default=0)
+
+
+def rank_options(results: Results, state: State) -> list[tuple[str, str]]:
+    """The ranks that can be picked, of the control that every page of one rank has."""
+    own = rank_of(results, state.with_(rank=None))
+    which = "the worst" if state.base and state.head else "the first"
+    return [("", f"{which}: {own}"), *((str(rank), str(rank)) for rank in numbers_of(results, state))]
+
+
+def _worst(results: Results, state: State) -> int | None:
+    """None where nothing can be compared, which the first screen says."""
+    try:
+        # the plain report, which every page has: however rows are grouped, the worst rank is the same
+        report = results.report(State(base=state.base, head=state.head))
+    except SnapvizError:
         return None
-    # the plain report, which every page has: however rows are grouped, the worst rank is the same
-    report = results.report(State(base=state.base, head=state.head))
-    points = {point.at: point for point in report.points}
-    point = points.get(state.at) or points.get(DEFAULT_POINTS[1])
-    return point.worst_rank if point is not None else None
+    point = shown_point(report, state.at if state.at in DEFAULT_POINTS else "")
+    found = worst_rank(point) if point is not None else None
+    return found.rank if found is not None else None
+
+
+def numbers_of(results: Results, state: State) -> dict[int, tuple[int | None, int | None]]:
+    """Rank → its number in base and in head, ascending; none where a side lacks it."""
+    return _numbers(*(results.run(run_id) if run_id else None for run_id in (state.base, state.head)))
 
 
 def _numbers(base: Run | None, head: Run | None) -> dict[int, tuple[int | None, int | None]]:
-    """Rank → its number in base and in head, ascending."""
     if base is not None and head is not None:
         aligned = align_ranks(base, head)
         found: dict[int, tuple[int | None, int | None]] = {n: (one.rank, other.rank) for n, one, other in aligned.pairs}

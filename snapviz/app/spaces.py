@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from snapviz.analyze.addressspace import AddressSpace
 from snapviz.analyze.fragmentationpoints import Wanted, moment_at, oom_events, parse_wanted
 from snapviz.app.results import Results
+from snapviz.app.sides import numbers_of, rank_of
 from snapviz.app.state import State
 from snapviz.compare.view import view_of
-from snapviz.errors import RunError, UsageError
+from snapviz.errors import UsageError
 from snapviz.schema import Moment
 
-__all__ = ["SIDES", "Side", "Spaces", "moments_of", "rank_of"]
+__all__ = ["SIDES", "Side", "Spaces", "moments_of", "number_of"]
 
 SIDES = ("base", "head")
 
@@ -57,7 +58,7 @@ class Spaces:
     def side(self, state: State, side: str) -> Side:
         """Base or head at its moment. Raises ``SnapvizError``."""
         run_id = getattr(state, side)
-        space = self.space(run_id, rank_of(self._results, state, run_id))
+        space = self.space(run_id, number_of(self._results, state, side))
         event = state.bt if side == "base" else state.ht
         if event is not None:
             if not -1 <= event < len(space.facts.replay):
@@ -68,19 +69,13 @@ class Spaces:
         return Side(side, run_id, space, wanted, space.when(wanted))
 
 
-def rank_of(results: Results, state: State, run_id: str) -> int:
-    """The rank that a state shows of a run: the one it names, else the first of both runs.
-
-    Raises ``RunError`` where the run has no such rank, or none at all.
-    """
-    if state.rank is not None:
-        return results.run(run_id).rank(state.rank).rank
-    mine = [rank.rank for rank in results.run(run_id).ranks]
-    if not mine:
-        raise RunError(f"{run_id}: no rank could be read")
-    other = state.head if run_id == state.base else state.base
-    shared = [rank.rank for rank in results.run(other).ranks] if other else mine
-    return next((rank for rank in mine if rank in shared), mine[0])
+def number_of(results: Results, state: State, side: str) -> int:
+    """The number of the rank that a state shows, in base or in head. Raises ``RunError`` where that has no such rank,
+    or none at all."""
+    rank = rank_of(results, state)
+    own = numbers_of(results, state).get(rank, (None, None))[SIDES.index(side)]
+    # the run says what is wrong with a rank that it lacks
+    return results.run(getattr(state, side)).rank(rank if own is None else own).rank
 
 
 def moments_of(space: AddressSpace, most: int) -> list[tuple[str, str]]:

@@ -35,11 +35,18 @@ def cursor_panel(sides: Sides, state: State, prefix: str) -> Any:
     ]
     return html.Div(
         [
-            html.H2("At the cursors" if put else "At the peak of each run"),
+            html.H2("At the cursors" if put else cut(f"{sides.when[0].upper()}{sides.when[1:]}", _LONGEST)),
+            *_astray(sides),
             _measures(sides),
             html.P([part for one in links for part in (one, " · ")][:-1], className="timeline-links"),
         ]
     )
+
+
+def _astray(sides: Sides) -> list[Any]:
+    """The sides that the moment in words does not hold for."""
+    told = zip(SIDES, sides.astray, sides.chosen, strict=True)
+    return [notice(f"{side} has no such phase: this is its peak.") for side, lost, put in told if lost and not put]
 
 
 def _measures(sides: Sides) -> Any:

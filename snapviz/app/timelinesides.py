@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from typing import get_args
 
 from snapviz.analyze.axis import Axis, AxisKind
-from snapviz.analyze.facts import Facts
-from snapviz.analyze.moments import moment, parse_at
+from snapviz.analyze.facts import MEASURES, Facts
+from snapviz.analyze.moments import At, moment, parse_at
 from snapviz.analyze.overtime import VIEWS, Asked, axes_of, side_window
 from snapviz.analyze.picking import pick
 from snapviz.analyze.run import Run
 from snapviz.analyze.stretches import Stretches
 from snapviz.app.results import Results
+from snapviz.app.sides import numbers_of, rank_of
 from snapviz.app.state import State
 from snapviz.errors import SnapvizError, UsageError
 from snapviz.replay.model import START
+from snapviz.report.layout import clean
+from snapviz.schema import MeasureName
 
-__all__ = ["SIDES", "Sides", "asked_of", "clicked", "named", "picked", "pointed", "rank_of", "sides_of", "stepped"]
+__all__ = ["SIDES", "Sides", "asked_of", "clicked", "named", "picked", "pointed", "sides_of", "stepped"]
 
 SIDES = ("base", "head")
 
@@ -36,6 +39,8 @@ class Sides:
     asked: Asked
     events: tuple[int | None, int | None]  # the cursors; none where a side is missing
     chosen: tuple[bool, bool]  # whether somebody put the cursor there
+    when: str  # where a cursor is that nobody put anywhere, in words
+    astray: tuple[bool, bool]  # whether a side has no such moment: its cursor is at its peak
 
     @property
     def axes(self) -> list[Axis | None]:
@@ -63,27 +68,10 @@ def asked_of(state: State) -> Asked:
     return Asked(kind, state.align, view, state.x0, state.x1, state.y0, state.y1, state.q.strip())
 
 
-def rank_of(state: State, results: Results) -> int:
-    """The rank that is shown: the one that is chosen, else the one that grew most, else the first there is."""
-    ranks = results.ranks(state)
-    if state.rank is not None:
-        return state.rank
-    worst = _worst(state, results) if state.base and state.head else None
-    return worst if worst in ranks and worst is not None else min(ranks, default=0)
-
-
-def _worst(state: State, results: Results) -> int | None:
-    """The rank that the report names; none where there is no report, which the page of reports says."""
-    try:
-        found = [point.worst_rank for point in results.report(state).points if point.worst_rank is not None]
-    except SnapvizError:
-        return None
-    return found[-1] if found else None
-
-
 def sides_of(state: State, results: Results) -> Sides:
     """Both sides of a state. Raises ``SnapvizError`` where neither can be shown."""
-    rank = rank_of(state, results)
+    rank = rank_of(results, state)
+    own = numbers_of(results, state).get(rank, (None, None))
     runs: list[Run | None] = [None, None]
     facts: list[Facts | None] = [None, None]
     failures: list[str] = []
@@ -92,13 +80,16 @@ def sides_of(state: State, results: Results) -> Sides:
             continue
         try:
             runs[at] = results.run(run_id)
-            facts[at] = results.facts(run_id, _rank_in(runs[at], rank, state))
+            facts[at] = results.facts(run_id, _or(own[at], rank))
         except SnapvizError as error:
             failures.append(f"{SIDES[at]}: {results.runs.public(str(error))}")
     if failures and not any(facts):
         raise UsageError("; ".join(failures))
+    wanted = _at(state)
+    moments = [None if one is None else _moment(one, wanted, state.measure) for one in facts]
     events = [
-        None if one is None else _event(one, state, put) for one, put in zip(facts, (state.bt, state.ht), strict=True)
+        None if one is None or found is None else found[0] if put is None else max(START, min(put, len(one.replay) - 1))
+        for one, found, put in zip(facts, moments, (state.bt, state.ht), strict=True)
     ]
     return Sides(
         rank=rank,
@@ -108,26 +99,41 @@ def sides_of(state: State, results: Results) -> Sides:
         asked=asked_of(state),
         events=(events[0], events[1]),
         chosen=(state.bt is not None, state.ht is not None),
+        when=_title(wanted, state.measure),
+        astray=(_is_astray(moments[0]), _is_astray(moments[1])),
     )
 
 
-def _rank_in(run: Run | None, rank: int, state: State) -> int:
-    """The rank of a run that is meant: its only one, whatever its number, where no rank is chosen."""
-    assert run is not None
-    alone = len(run.ranks) == 1 and not run.failures and state.rank is None
-    return run.ranks[0].rank if alone else rank
+def _or(number: int | None, rank: int) -> int:
+    """A rank's number in a run; where that lacks it, the number that it is missed by."""
+    return rank if number is None else number
 
 
-def _event(facts: Facts, state: State, put: int | None) -> int:
-    """The event of a cursor: where it was put, else the moment of the state, else the peak."""
-    if put is not None:
-        return max(START, min(put, len(facts.replay) - 1))
+def _at(state: State) -> At:
+    """The moment that a state names; the peak where it names none that a timeline has."""
     try:
-        # what the stretches of a run with many phases cost is for those who name one
-        found = moment(facts, Stretches(facts), parse_at(state.at)) if state.at else None
+        return parse_at(state.at or "peak")
     except UsageError:
-        found = None
-    return found.event if found is not None else facts.replay.peak("allocated", 0, len(facts.replay))[1]
+        return parse_at("peak")
+
+
+def _title(at: At, measure: str) -> str:
+    what = f"{measure} peak" if at.peak and measure != "allocated" else "peak" if at.peak else "end"
+    return f"at the {what} of {clean(at.phase) if at.phase else 'each run'}"
+
+
+def _moment(facts: Facts, at: At, measure: str) -> tuple[int, bool]:
+    """The event of a cursor that nobody put anywhere, and whether the moment is there: else it is the run's peak."""
+    known: MeasureName = next(one for one in MEASURES if one == measure)
+    # what the stretches of a run with many phases cost is for those who name one
+    found = moment(facts, Stretches(facts), at, known) if at.phase is not None or not at.peak else None
+    if found is not None:
+        return found.event, True
+    return facts.replay.peak(known, 0, len(facts.replay))[1], at.phase is None
+
+
+def _is_astray(found: tuple[int, bool] | None) -> bool:
+    return found is not None and not found[1]
 
 
 # ------------------------------------------------------------------ the cursors

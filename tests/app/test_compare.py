@@ -26,6 +26,7 @@ from snapviz.app.pages import (
 )
 from snapviz.app.results import Results
 from snapviz.app.runs import Registry
+from snapviz.app.sides import shown_point
 from snapviz.app.state import State
 from snapviz.compare.diff import diff
 from snapviz.compare.rowkeys import row_keys
@@ -114,11 +115,11 @@ def test_names_that_differ_in_a_number_are_one_line(results: Results) -> None:
 
 def test_the_point_is_the_peak_or_the_end_where_that_alone_changed() -> None:
     leak = diff(steps((60, 60), late=20), steps((60, 60), late=20, name="b"))
-    assert compare_rows.shown_point(leak, "").at == "peak"  # type: ignore[union-attr]
+    assert shown_point(leak, "").at == "peak"  # type: ignore[union-attr]
     report = diff(run_of(job(scale=4)), run_of(job(scale=4, leak=1)))
     changed = {point.at for point in report.points if point.ranks[0].rows}
-    assert compare_rows.shown_point(report, "").at == ("peak" if "peak" in changed else "end")  # type: ignore[union-attr]
-    assert compare_rows.shown_point(report, "phase:nowhere") is None
+    assert shown_point(report, "").at == ("peak" if "peak" in changed else "end")  # type: ignore[union-attr]
+    assert shown_point(report, "phase:nowhere") is None
 
 
 def test_a_rank_is_the_worst_or_the_one_asked_for() -> None:

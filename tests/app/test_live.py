@@ -10,9 +10,10 @@ import pytest
 from plotly.utils import PlotlyJSONEncoder
 
 from snapviz.app.pages.live_look import Look, Looks
-from snapviz.app.pages.live_parts import above, at_options, below, rank_options, trail
+from snapviz.app.pages.live_parts import above, at_options, below, trail
 from snapviz.app.results import Results
 from snapviz.app.runs import Registry
+from snapviz.app.sides import rank_options
 from snapviz.app.state import State
 from snapviz.errors import RunError, UsageError
 from snapviz.report.plots.icicle import icicle
@@ -125,4 +126,4 @@ def test_what_cannot_be_shown_is_said_in_words(looks: Looks) -> None:
 def test_moments_and_ranks_can_be_picked(looks: Looks) -> None:
     look = looks.of(THUNDER)
     assert {"", "end", "phase:shard:peak", "phase:train/step0:end"} <= {value for value, _ in at_options(look)}
-    assert rank_options(look) == [("", "the worst"), ("0", "0"), ("1", "1")]
+    assert rank_options(looks._results, THUNDER) == [("", "the worst: 0"), ("0", "0"), ("1", "1")]

@@ -27,7 +27,7 @@ from snapviz.app.segmentviews import (
     summary,
     table_of,
 )
-from snapviz.app.spaces import Spaces, moments_of, rank_of
+from snapviz.app.spaces import Spaces, moments_of, number_of
 from snapviz.app.state import State
 from snapviz.compare.rankgrid import WHOLE
 from snapviz.errors import RunError, UsageError
@@ -153,11 +153,11 @@ def test_a_curve_is_drawn_by_time_and_by_event_and_in_a_window(spaces: Spaces) -
     assert curve(head, "time", 1 << 30, (1e9, 2e9))["data"]
 
 
-def test_a_rank_is_the_first_of_both_runs(results: Results) -> None:
-    assert rank_of(results, PAIR, PAIR.head) == 0
-    assert rank_of(results, PAIR.with_(rank=1), PAIR.head) == 1
+def test_a_rank_is_that_of_the_other_pages(results: Results) -> None:
+    assert number_of(results, PAIR, "head") == 0
+    assert number_of(results, PAIR.with_(rank=1), "head") == 1
     with pytest.raises(RunError, match="no rank 7"):
-        rank_of(results, PAIR.with_(rank=7), PAIR.head)
+        number_of(results, PAIR.with_(rank=7), "head")
 
 
 # ------------------------------------------------------------------ ranks

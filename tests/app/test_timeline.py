@@ -67,7 +67,14 @@ def test_cursors_are_at_the_peak_where_nobody_put_them(results: Results) -> None
     assert "At the peak of each run" in text(cursor_panel(sides, PAIR, "/"))
     put = sides_of(PAIR.with_(bt=3, ht=10**9), results)
     assert (put.events, put.places) == ((3, 19), (3.0, 19.0))
-    assert sides_of(PAIR.with_(at="end"), results).events[0] != 11
+    end = sides_of(PAIR.with_(at="end"), results)
+    assert end.events[0] != 11
+    assert "At the end of each run" in text(cursor_panel(end, PAIR, "/"))
+    lost = sides_of(PAIR.with_(at="phase:no such"), results)
+    assert "At the peak of no such base has no such phase: this is its peak." in text(cursor_panel(lost, PAIR, "/"))
+    reserved = sides_of(PAIR.with_(measure="reserved"), results)
+    assert reserved.events[0] == reserved.facts[0].replay.peak("reserved", 0, 20)[1]  # type: ignore[union-attr]
+    assert "At the reserved peak of each run" in text(cursor_panel(reserved, PAIR, "/"))
     assert sides_of(PAIR.with_(at="phase:no such"), results).events == (11, 9)
 
 

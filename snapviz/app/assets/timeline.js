@@ -6,7 +6,7 @@
   /* What of the state the picture, the cursors and the choices hang on. */
   var PARTS = [
     ["base", "head", "rank", "axis", "align", "view", "x0", "x1", "y0", "y1", "q"],
-    ["base", "head", "rank", "axis", "align", "view", "bt", "ht", "name", "at", "show"],
+    ["base", "head", "rank", "axis", "align", "view", "bt", "ht", "name", "at", "measure", "show"],
     ["base", "head", "rank"]
   ];
   var waiting = null;

@@ -58,6 +58,10 @@
     if (changes.page) { window.scrollTo(0, 0); }
   }
 
+  function forget(changes, keys) {
+    keys.forEach(function (key) { changes[key] = null; });
+  }
+
   function value(key) {
     var found = new URLSearchParams(window.location.search).get(key);
     return found === null ? text(known()[key]) : found;
@@ -81,8 +85,12 @@
         if (!Object.keys(changes).length) { return window.dash_clientside.no_update; }
         if ("base" in changes || "head" in changes) {
           // places in one run mean nothing in another
-          ["rank", "row", "bt", "ht", "x0", "x1", "y0", "y1", "name"].forEach(function (key) { changes[key] = null; });
+          forget(changes, ["rank", "row", "bt", "ht", "x0", "x1", "y0", "y1", "name"]);
         }
+        // an event of one rank is another of the next, and a moment that is chosen is none that was clicked
+        if ("rank" in changes || "at" in changes) { forget(changes, ["bt", "ht"]); }
+        // places of one axis mean nothing on another
+        if ("axis" in changes || "align" in changes) { forget(changes, ["x0", "x1"]); }
         go(changes);
         return window.dash_clientside.no_update;
       },

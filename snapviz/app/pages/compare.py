@@ -22,6 +22,7 @@ from snapviz.analyze.sparks import Spark, spark_of, sparks
 from snapviz.app import controls
 from snapviz.app.pages import compare_drawer, compare_grid, compare_rows, compare_single, compare_top, compare_why
 from snapviz.app.results import Results
+from snapviz.app.sides import numbers_of, shown_point
 from snapviz.app.state import State
 from snapviz.compare.rank import RankDiff
 from snapviz.compare.view import view_of
@@ -151,7 +152,7 @@ def _upper(app: Dash, results: Results, prefix: str) -> None:
         if not _is_pair(state):
             return []
         report = results.report(state)
-        point = compare_rows.shown_point(report, state.at)
+        point = shown_point(report, state.at)
         names = compare_top.named(report, state)
         shapes = _sparks(results, report, state, names)
         at = point.at if point is not None else ""
@@ -187,10 +188,11 @@ def _shapes(facts: Facts, names: list[str], measure: str) -> dict[str, Spark]:
 
 
 def _pair(results: Results, state: State, rank: int) -> tuple[Facts, Facts]:
-    """Base's and head's facts of a rank; of a run with one rank, which is beside whatever it is compared with, that."""
-    runs = [(run_id, results.run(run_id)) for run_id in (state.base, state.head)]
-    one, other = (results.facts(run_id, run.ranks[0].rank if len(run.ranks) == 1 else rank) for run_id, run in runs)
-    return one, other
+    """Base's and head's facts of a rank that is in both."""
+    base, head = numbers_of(results, state)[rank]
+    assert base is not None
+    assert head is not None
+    return results.facts(state.base, base), results.facts(state.head, head)
 
 
 # ------------------------------------------------------------------ the lower half

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
+from snapviz.app.sides import shown_point
 from snapviz.app.state import State
 from snapviz.compare.rowkeys import row_keys
 from snapviz.compare.verdict import judged_of, recorded_of
@@ -17,7 +18,7 @@ from snapviz.report.reasons import folded_in_words, reasons_of
 from snapviz.report.words import frames_in_words, plural
 from snapviz.schema import DANGLING, OTHER, DiffReport, DiffRow, Point, RankPoint
 
-__all__ = ["Item", "Listing", "Sum", "found_row", "listing_of", "picked", "shown_point", "shown_rank"]
+__all__ = ["Item", "Listing", "Sum", "found_row", "listing_of", "picked", "shown_rank"]
 
 _SHORT = 90
 """Columns of a stack in a cell."""
@@ -136,21 +137,6 @@ def _sum_of(items: Sequence[Item], what: str) -> Sum:
 
 
 # ------------------------------------------------------------------ of a report
-
-
-def shown_point(report: DiffReport, at: str) -> Point | None:
-    """The point that is asked for; else the peak of the run, and its end where that alone changed."""
-    known = {point.at: point for point in report.points}
-    if at:
-        from snapviz.analyze.moments import parse_at
-
-        return known.get(parse_at(at).text)
-    for name in ("peak", "end"):
-        point = known.get(name)
-        rank = worst_rank(point) if point is not None else None
-        if rank is not None and (rank.rows or rank.folded):
-            return point
-    return known.get("peak") or next(iter(report.points), None)
 
 
 def shown_rank(point: Point, number: int | None) -> RankPoint | None:

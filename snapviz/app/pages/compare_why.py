@@ -10,7 +10,8 @@ from dash import html
 
 from snapviz.app import controls
 from snapviz.app.pages.compare_blocks import amount_of, blocks_of, spans_of
-from snapviz.app.pages.compare_rows import Item, Listing, shown_point
+from snapviz.app.pages.compare_rows import Item, Listing
+from snapviz.app.sides import shown_point
 from snapviz.app.state import State
 from snapviz.report import diffblocks, whyblocks
 from snapviz.report.blocks import change_of

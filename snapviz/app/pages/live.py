@@ -9,8 +9,9 @@ from dash import State as Given
 
 from snapviz.app import controls
 from snapviz.app.pages.live_look import Looks
-from snapviz.app.pages.live_parts import above, at_options, below, rank_options, trail
+from snapviz.app.pages.live_parts import above, at_options, below, trail
 from snapviz.app.results import Results
+from snapviz.app.sides import rank_options
 from snapviz.app.state import State
 from snapviz.report.plots.icicle import icicle
 
@@ -68,7 +69,7 @@ def register(app: Dash, results: Results) -> None:
         state = State.of(data)
         look = looks.of(state)
         controls.choices("at", _with(state.at, at_options(look)))
-        controls.choices("rank", rank_options(look))
+        controls.choices("rank", rank_options(results, state))
         nothing = not look.cells[0].width_bytes
         figure = icicle(look.cells, look.drawn, look.hits, chosen=look.at_chosen, revision=state.zoom)
         style = {"display": "none"} if nothing else {"height": f"{figure['layout']['height']}px"}

@@ -21,7 +21,7 @@ from snapviz.report.plots.icicle import VIEWS, Cell
 from snapviz.report.words import fold_names, frames_in_words, plural
 from snapviz.units import format_bytes, format_us
 
-__all__ = ["above", "at_options", "below", "rank_options", "trail"]
+__all__ = ["above", "at_options", "below", "trail"]
 
 _PHASES = 150
 """Phases of the picker."""
@@ -101,7 +101,7 @@ def _clear(state: State, prefix: str) -> Any:
 def _where(when: When) -> str:
     if when.event < 0:
         return "before the first event"
-    parts = [f"event {when.event + 1:,} of {when.events:,}"]
+    parts = [f"event {when.event:,} of {when.events:,}"]
     parts += [f"{format_us(when.since_us)} after the first"] if when.since_us is not None else []
     parts += [f"in {cut(clean(when.phase), 80)}" if when.phase else "outside phases"]
     return ", ".join(parts)
@@ -119,11 +119,6 @@ def at_options(look: Look) -> list[tuple[str, str]]:
         for which in ("peak", "end")
     ]
     return [("", "peak of the run"), ("end", "end of the run"), *phases]
-
-
-def rank_options(look: Look) -> list[tuple[str, str]]:
-    """The ranks that can be picked."""
-    return [("", "the worst" if look.sides.both else "the first"), *((str(r), str(r)) for r in look.sides.ranks)]
 
 
 # ------------------------------------------------------------------ the way to a branch

@@ -21,6 +21,7 @@ from snapviz.app.segmentviews import (
     summary,
     table_of,
 )
+from snapviz.app.sides import rank_options
 from snapviz.app.spaces import SIDES, Side, Spaces, moments_of
 from snapviz.app.state import State as PageState
 from snapviz.errors import SnapvizError
@@ -47,7 +48,7 @@ def layout(state: PageState, results: Results) -> Any:
             html.H1("The address space", id="seg-verdict"),
             html.Div(
                 [
-                    controls.select("rank", "rank", [("", "first")], w=110),
+                    controls.select("rank", "rank", [("", "the worst")], w=130),
                     dmc.Select(
                         id="seg-at", label="moment", data=[], value="", size="xs", searchable=True, w=260,
                         allowDeselect=False,
@@ -132,8 +133,7 @@ def _controls(app: Dash, results: Results, spaces: Spaces) -> None:
         state = PageState.of(data)
         if state.page != NAME:
             return no_update
-        first = [{"value": "", "label": "first"}]
-        return first + [{"value": str(rank), "label": f"rank {rank}"} for rank in results.ranks(state)]
+        return [{"value": value, "label": label} for value, label in rank_options(results, state)]
 
     @app.callback(Output("seg-at", "data"), Output("seg-at", "value"), Input("state", "data"))
     def options(data: dict[str, Any] | None) -> tuple[Any, ...]:

@@ -14,9 +14,10 @@ from snapviz.analyze.overtime import over_time, peak_groups
 from snapviz.analyze.phases import fold
 from snapviz.app import controls
 from snapviz.app.results import Results
+from snapviz.app.sides import rank_options
 from snapviz.app.state import State
 from snapviz.app.timelinemoment import allocation_panel, cursor_panel, under_words
-from snapviz.app.timelinesides import Sides, clicked, picked, pointed, rank_of, sides_of, stepped
+from snapviz.app.timelinesides import Sides, clicked, picked, pointed, sides_of, stepped
 from snapviz.app.timelinewords import groups_panel, notices, phases_table, said, titles
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots.timeline import cursor_shapes, timeline
@@ -161,12 +162,9 @@ def _options(app: Dash, results: Results) -> None:
         sides = sides_of(state, results)
         names = list(dict.fromkeys(name for one in sides.facts if one is not None for name in one.phases.names))
         folded = list(dict.fromkeys(map(fold, names)))[:_MOST_PHASES]
-        own = "the worst" if state.base and state.head else "the first"
-        unchosen = sides.rank if state.rank is None else rank_of(state.with_(rank=None), results)
-        ranks = [("", f"{own}: {unchosen}"), *((str(rank), str(rank)) for rank in results.ranks(state))]
         return (
             _data(_align(folded, state.align)),
-            _data(ranks),
+            _data(rank_options(results, state)),
             _data([(name, cut(clean(name), _LONGEST)) for name in names[:_MOST_PHASES]]),
             notices(sides),
         )

@@ -1,0 +1,53 @@
+"""Which rank pages show, and what they call a moment: the same on all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapviz.app.pages import compare_rows
+from snapviz.app.pages.live_look import Looks
+from snapviz.app.pages.live_parts import above
+from snapviz.app.results import Results
+from snapviz.app.runs import Registry
+from snapviz.app.segmentviews import summary
+from snapviz.app.sides import rank_of, rank_options
+from snapviz.app.spaces import Spaces
+from snapviz.app.state import State
+from snapviz.app.timelinemoment import cursor_panel
+from snapviz.app.timelinesides import sides_of
+from tests.analyze.builders import SAMPLES
+from tests.app.test_timeline import text
+
+UNEVEN = State(base="ddp", head="uneven_ranks")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return Results(Registry(str(SAMPLES)), tmp_path_factory.mktemp("kept"))
+
+
+@pytest.mark.parametrize("at", ["", "end", "peak"])
+def test_every_page_of_one_rank_shows_the_worst(results: Results, at: str) -> None:
+    state = UNEVEN.with_(at=at)
+    listing = compare_rows.listing_of(results.report(state), state)
+    assert listing is not None
+    assert listing.ranks[0].rank == 1
+    assert rank_of(results, state) == 1
+    assert rank_options(results, state)[0] == ("", "the worst: 1")
+    assert sides_of(state.with_(page="timeline"), results).rank == 1
+    assert Looks(results).of(state.with_(page="live")).sides.rank == 1
+    assert [Spaces(results).side(state, side).space.facts.rank for side in ("base", "head")] == [1, 1]
+    assert rank_of(results, state.with_(rank=0)) == 0
+    assert rank_options(results, State(head="ddp")) == [("", "the first: 0"), ("0", "0"), ("1", "1")]
+
+
+def test_an_event_has_one_number_which_is_that_of_the_address(results: Results) -> None:
+    state = State(base="thunder_478/main", head="thunder_478/pr", bt=11, ht=9)
+    timeline = text(cursor_panel(sides_of(state, results), state, "/"))
+    live = text(above(Looks(results).of(state), state, "/"))
+    assert "event 11 of 20, 1.91 s" in timeline
+    assert "event 11 of 20, 1.91 s" in live
+    assert "event 9 of 20" in timeline
+    assert "event 9 of 20" in live
+    for side, event in (("base", 11), ("head", 9)):
+        assert f"event {event}, " in text(summary(Spaces(results).side(state, side)))
