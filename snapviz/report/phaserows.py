@@ -75,13 +75,14 @@ def mark_of(trust: Trust | None) -> str:
 
 def phase_table(report: DiffReport, measures: Sequence[Measure], rank: int | None = None) -> PhaseTable | None:
     """The phases of ``rank``, else of the ranks that differ: all alike once, else the worst rank's. None
-    without any phase."""
+    without any phase, and for a rank that is not compared."""
     if not report.phases:
         return None
     ranks = list(dict.fromkeys(row.rank for row in report.phases))
     first = next((p.worst_rank for p in report.points if p.worst_rank in ranks), ranks[0])
     number = rank if rank is not None else first
-    assert number is not None
+    if number not in ranks:
+        return None
     rows = [row for row in report.phases if row.rank == number]
     below, held = _below(rows), measures_of(report)[:2]
     parts: tuple[list[PhaseDelta], list[PhaseDelta]] = ([], [])

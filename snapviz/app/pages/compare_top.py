@@ -100,7 +100,8 @@ def phases(report: DiffReport, state: State, href: Href, sparks: Sparks, at: str
     changed = [row for row in (found.changed if found else ()) if row.phase != "run"]
     rows = [_run_row(whole, look), *(_row(row, look) for row in changed[:_CHANGED])] if whole else []
     if not rows:
-        return [html.P("No rank is in both runs, so that no phase can be compared.", className="faint")]
+        which = "No rank" if state.rank is None else f"Rank {state.rank} is not compared: no such rank"
+        return [html.P(f"{which} could be read in both runs.", className="faint")]
     who = found.who if found else ""
     parts = [_table(report, f"phases that changed{who}", rows), *_legend(changed)]
     if not changed and not (found and found.changed):
