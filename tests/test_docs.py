@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,19 @@ def test_the_page_of_pytest_shows_what_its_example_prints(tmp_path: Path) -> Non
     assert shown is not None
     assert printed_now is not None, run.stdout + run.stderr
     assert shown[0] == printed_now[0]
+
+
+def test_the_page_of_the_dashboard_names_every_parameter_key_and_picture() -> None:
+    pytest.importorskip("dash", reason="the dashboard is not installed")
+    from snapviz.app.shell import _KEYS
+    from snapviz.app.state import PAGES, State
+
+    page = (ROOT / "docs/dashboard.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]*) \|", page.partition("## Addresses")[2], re.MULTILINE)
+    named = re.findall(r"`(\w+)`", " ".join(rows))
+    assert sorted(named) == sorted({field.name for field in fields(State)} - {"page"})
+    assert all(f"`{path}`" in page for path in PAGES.values())
+    keys = page.partition("## Keys")[2].partition("##")[0]
+    assert all(f"`{key}`" in keys for told, _ in _KEYS for key in told.replace("…", " ").split())
+    pictures = set(re.findall(r"\]\((dashboard/[^)]*)\)", page))
+    assert pictures == {f"dashboard/{path.name}" for path in (ROOT / "docs/dashboard").iterdir()}
