@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -89,11 +89,17 @@ class Results:
                 if found is not None:
                     self._loaded.move_to_end(key)
                     return found
-            run = load_run(entry.path, progress=progress, loader=_beside(entry, progress))
+            run = self._named_by_ids(load_run(entry.path, progress=progress, loader=_beside(entry, progress)))
             with self._lock:
                 self._loaded[key] = run
                 self._forget_older(key)
             return run
+
+    def _named_by_ids(self, run: Run) -> Run:
+        """The run without where on the server it lies, in what is said of ranks that could not be read."""
+        public = self.runs.public
+        failures = tuple(replace(one, source=public(one.source), message=public(one.message)) for one in run.failures)
+        return replace(run, failures=failures)
 
     def ranks(self, state: State) -> list[int]:
         """Ranks that can be read in base or in head, ascending."""

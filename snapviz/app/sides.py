@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from snapviz.analyze.describe import fake_group_of
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.moments import DEFAULT_POINTS, parse_at
-from snapviz.analyze.run import Run
+from snapviz.analyze.run import RankFailure, Run
 from snapviz.app.results import Results
 from snapviz.app.state import State
 from snapviz.compare.align import align_ranks
@@ -15,7 +16,10 @@ from snapviz.errors import RunError, SnapvizError
 from snapviz.report.diffsaid import worst_rank
 from snapviz.schema import DiffReport, Point
 
-__all__ = ["Sides", "names_of", "numbers_of", "rank_of", "rank_options", "shown_point", "sides_of"]
+__all__ = ["Sides", "doubts_of", "names_of", "numbers_of", "rank_of", "rank_options", "shown_point", "sides_of"]
+
+_FAILURES, _NOTES = 5, 4
+"""Lines that are said of each kind."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,25 @@ def sides_of(results: Results, state: State) -> Sides:
         for at in (0, 1)
         if ids[at] and facts[at] is None
     )
+    for at in (0, 1):
+        run = results.run(ids[at]) if ids[at] else None
+        notes += tuple(f"{names[at]}: {words}" for words in doubts_of(run, facts[at], rank))
     return Sides(rank, names, (facts[0], facts[1]), notes)
+
+
+def doubts_of(run: Run | None, facts: Facts | None, rank: int) -> list[str]:
+    """What is missing of a run, and what is not certain of its rank: to be read before any number."""
+    if run is None:
+        return []
+    others = [one for one in run.failures if one.rank != rank]
+    found = [f"{_whose(one)} could not be read: {one.message}" for one in others[:_FAILURES]]
+    found += [f"{len(others) - _FAILURES:,} more ranks could not be read"] if len(others) > _FAILURES else []
+    notes = (fake_group_of(run), *(facts.notes[:_NOTES] if facts is not None else ()))
+    return [*found, *dict.fromkeys(note for note in notes if note)]
+
+
+def _whose(failure: RankFailure) -> str:
+    return f"rank {failure.rank}" if failure.rank is not None else failure.source or "some ranks"
 
 
 def names_of(results: Results, state: State) -> tuple[str, str]:

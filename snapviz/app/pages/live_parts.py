@@ -38,7 +38,7 @@ _STACKS, _PARTS = 8, 20
 def above(look: Look, state: State, prefix: str) -> list[Any]:
     """The sentence, what it rests on, and both moments."""
     said = (*look.sides.notes, *look.missing, *_unsure(look))
-    return [html.H1(_sentence(look)), *map(controls.notice, said), _moments(look, state, prefix)]
+    return [html.H1(_sentence(look)), *map(controls.notice, map(clean, said)), _moments(look, state, prefix)]
 
 
 def _sentence(look: Look) -> list[Any]:

@@ -21,7 +21,7 @@ from snapviz.app.segmentviews import (
     summary,
     table_of,
 )
-from snapviz.app.sides import rank_options
+from snapviz.app.sides import doubts_of, rank_options
 from snapviz.app.spaces import SIDES, Side, Spaces, moments_of
 from snapviz.app.state import State as PageState
 from snapviz.errors import SnapvizError
@@ -189,7 +189,9 @@ def _shown(app: Dash, spaces: Spaces, side: str, results: Results) -> None:
             return True, [], []
         title = [html.Span(side, className=f"tag {side}"), " ", clean(run_id)]
         try:
-            return False, title, summary(spaces.side(state, side))
+            there = spaces.side(state, side)
+            missing = doubts_of(results.run(run_id), None, there.space.facts.rank)
+            return False, title, [*(controls.notice(clean(words)) for words in missing), *summary(there)]
         except SnapvizError as error:
             return False, title, controls.notice(results.runs.public(str(error)), grave=True)
 
