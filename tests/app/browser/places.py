@@ -8,9 +8,11 @@ import pickle
 import shutil
 import time
 from collections.abc import Iterable, Sequence
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
+from snapviz.app.state import PAGES
 from tests.analyze.builders import SAMPLES, Trace, frame
 from tests.compare.jobs import job
 
@@ -22,7 +24,8 @@ THUNDER = ("thunder_478/main", "thunder_478/pr")
 EAGER = ("litgpt_eager_8/main", "litgpt_eager_8/pr")
 UNEVEN = ("uneven/main", "uneven/pr")
 # six ranks, of which the fourth keeps more in pr
-SLOW = ("slow/main", "slow/pr")
+SLOW = {page: (f"slow_{page}/main", f"slow_{page}/pr") for page in (*PAGES, "left")}
+# what was read for one page is known on the next
 BROKEN = ("broken/main", "broken/pr")
 # rank 1 of broken/pr ends in the middle
 TRUNCATED = ("cut/main", "cut/pr")
@@ -35,7 +38,7 @@ def make(root: Path) -> None:
     """Every run, below ``root``."""
     for folder in (*THUNDER, *EAGER):
         shutil.copytree(SAMPLES / folder, root / folder)
-    for folder, source in zip((*SLOW, *BROKEN), THUNDER * 2, strict=True):
+    for folder, source in zip((*BROKEN, *chain(*SLOW.values())), cycle(THUNDER), strict=False):
         shutil.copytree(SAMPLES / source, root / folder)
     broken = root / BROKEN[1] / "rank00001.pickle.zst"
     broken.write_bytes(broken.read_bytes()[:400])
