@@ -45,7 +45,7 @@ ESTIMATED = {
 }
 DOCTORED = "doctored-pool-list"
 CORPUS = (
-    *ESTIMATED,
+    *sorted(ESTIMATED),
     "bare-segment-list",
     "empty",
     "four-slots-full-step",
