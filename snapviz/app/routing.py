@@ -13,6 +13,7 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, State, html, no_u
 from snapviz.app import shell
 from snapviz.app.controls import notice
 from snapviz.app.results import Results
+from snapviz.app.runs import RunEntry
 from snapviz.app.state import State as PageState
 from snapviz.errors import SnapvizError
 
@@ -107,15 +108,22 @@ _PAIRS = (("main", "pr"), ("base", "head"), ("before", "after"), ("old", "new"))
 
 def _pair(results: Results) -> tuple[str, str] | None:
     """Two runs that lie beside each other and are called as a pair is: what is shown where nobody has chosen."""
-    known = {entry.id for entry in results.runs.all() if not entry.problem}
+    known = {entry.id: entry for entry in results.runs.all() if not entry.problem}
     found = [
-        (run_id, f"{folder}{slash}{second}")
+        (known[run_id], known[other])
         for run_id in known
         for folder, slash, name in (run_id.rpartition("/"),)
         for first, second in _PAIRS
-        if name == first and f"{folder}{slash}{second}" in known
+        if name == first and (other := f"{folder}{slash}{second}") in known
     ]
-    return min(found, key=lambda pair: (pair[0].count("/"), pair), default=None)
+    best = min(found, key=_first, default=None)
+    return (best[0].id, best[1].id) if best else None
+
+
+def _first(pair: tuple[RunEntry, RunEntry]) -> tuple[bool, int, int, str]:
+    """Recordings that say when they were made, near the root, and of those the smallest: the soonest read."""
+    undated = any(entry.manifest is None or not entry.manifest.created for entry in pair)
+    return undated, pair[0].id.count("/"), sum(entry.size_bytes for entry in pair), pair[0].id
 
 
 def _work(app: Dash, results: Results) -> None:

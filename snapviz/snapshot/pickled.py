@@ -65,11 +65,25 @@ def _run(data: npt.NDArray[np.uint8], progress: Progress | None) -> Decoded:
             elif code == v.R_DONE:
                 return Decoded(buffers, st, len(data))
             else:
-                raise SnapshotError(_words(code, st, len(data)), offset=int(st[v.ST_OFFSET]))
+                raise SnapshotError(_words(code, st, data), offset=int(st[v.ST_OFFSET]))
 
 
-def _words(code: int, st: npt.NDArray[np.int64], size: int) -> str:
+_PROTO = 0x80
+"""The opcode that every pickle of protocol 2 to 5 begins with."""
+
+
+def _words(code: int, st: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> str:
     """What was wrong and what was expected, for people."""
+    words = _wrong(code, st, len(data))
+    # a text, a picture, a checkpoint: which opcode its letters are is no news to anybody
+    return f"not a memory snapshot: no pickle begins like this ({words})" if _is_another(data, words) else words
+
+
+def _is_another(data: npt.NDArray[np.uint8], words: str) -> bool:
+    return len(data) > 0 and int(data[0]) != _PROTO and "garbled" in words
+
+
+def _wrong(code: int, st: npt.NDArray[np.int64], size: int) -> str:
     a, b = int(st[v.ST_A]), int(st[v.ST_B])
     op = v.opcode_name(a) if a >= 0 else ""
     if code == v.R_TYPE:

@@ -41,6 +41,17 @@ def test_a_pair_is_what_lies_side_by_side(tmp_path: Path, names: tuple[str, ...]
     assert routing._pair(runs(tmp_path, *names)) == pair
 
 
+def test_a_pair_that_says_when_it_was_recorded_comes_first_and_the_smaller_one(tmp_path: Path) -> None:
+    found = runs(tmp_path, "main", "pr", "b/main", "b/pr", "c/main", "c/pr")
+    for name in ("main", "pr"):
+        manifest = tmp_path / "runs" / name / "run.json"
+        manifest.write_text(manifest.read_text(encoding="utf-8").replace('"created"', '"made"'), encoding="utf-8")
+    with (tmp_path / "runs/b/pr/rank00000.json").open("a", encoding="utf-8") as record:
+        record.write(" " * 100)
+    assert routing._pair(Results(Registry(str(tmp_path / "runs")), tmp_path / "kept")) == ("c/main", "c/pr")
+    assert found
+
+
 def test_a_picker_lists_what_can_be_searched_for(tmp_path: Path) -> None:
     option, gone = shell.options(runs(tmp_path, "a/main"), State(base="gone"))
     # without it the picker would clear what the address says

@@ -266,6 +266,7 @@ def test_every_opcode_that_could_run_something_is_refused(opcode: str) -> None:
         (b"\x80\x04](K\x01K\x02u.", "SETITEMS: garbled: a dict was expected below the items", 8),
         (b"\x80\x04}(X\x01\0\0\0\xffK\x01u.", "a string that is not UTF-8", 9),
         (b"I1\n.", "INT belongs to pickle protocol 0", 0),
+        (b"hello world", "^not a memory snapshot: no pickle begins like this .garbled: BINGET refers to memo", 0),
     ],
 )
 def test_faults_say_where_and_what_was_expected(data: bytes, words: str, offset: int) -> None:
