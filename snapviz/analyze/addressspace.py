@@ -18,6 +18,7 @@ from snapviz.analyze.fragmentationphases import curves_of, held_free, phases_of,
 from snapviz.analyze.fragmentationpoints import Wanted, oom_events, resolve
 from snapviz.analyze.stretches import Stretches
 from snapviz.replay.freeblocks import FreeCurves
+from snapviz.replay.model import START
 from snapviz.replay.segments import SegmentHistory
 from snapviz.schema import Moment, PhaseFragmentation
 
@@ -67,6 +68,13 @@ class AddressSpace:
     def phases(self) -> tuple[PhaseFragmentation, ...]:
         """The folded phases, in order of their start; none without an event."""
         return phases_of(self.facts, self.curves) if len(self.facts.replay) else ()
+
+    @cached_property
+    def side_streams(self) -> dict[int, int]:
+        """Each stream but the default one → its place among them, from 1, in the order of their first segments."""
+        before, born = self.history.at(START).stream, self.history.births().stream
+        found = dict.fromkeys(np.concatenate([before, born]).tolist())
+        return {stream: at for at, stream in enumerate((one for one in found if one > 0), 1)}
 
     @cached_property
     def ooms(self) -> Int64:

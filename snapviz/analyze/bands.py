@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from operator import methodcaller
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,9 @@ Bool = npt.NDArray[np.bool_]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
+_LONG = 1_000
+"""Events of a stretch from which on a call for each costs less than comparing all events at once."""
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -36,6 +41,10 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def since(self, events: Int64) -> Int64:
+        """The first column that shows each of some events, or one after it; C where none does."""
+        return np.searchsorted(self.shown, events, side="left")
 
 
 def columns_of(replay: Replay, first: int, stop: int, most: int) -> Columns:
@@ -78,6 +87,10 @@ def _utmost(curve: Int64, start: int, columns: Columns, better: np.ufunc) -> Int
 
 def _first_of(curve: Int64, first: Int64, stop: int, better: np.ufunc) -> Int64:
     """The first event of the utmost value in each stretch; each ends where the next begins."""
+    if stop - first[0] > _LONG * len(first):
+        utmost = methodcaller("argmax" if better is np.maximum else "argmin")
+        edges = [*first.tolist(), stop]
+        return np.array([low + int(utmost(curve[low:high])) for low, high in pairwise(edges)], np.int64)
     part = curve[first[0] : stop]
     top = better.reduceat(part, first - first[0])
     is_top = np.flatnonzero(part == np.repeat(top, np.diff(np.append(first, stop)))) + first[0]
@@ -104,9 +117,7 @@ def stacked(facts: Facts, columns: Columns, group: Int64, groups: int) -> Int64:
     """
     table = facts.replay.allocations
     out = np.zeros((groups, len(columns) + 1), np.int64)
-    # the first column that shows an event at or after a birth, and at or after a free
-    born = np.searchsorted(columns.shown, table.alloc_event, side="left")
-    gone = np.searchsorted(columns.shown, table.free_requested_event, side="left")
+    born, gone = columns.since(table.alloc_event), columns.since(table.free_requested_event)
     seen = gone > born
     np.add.at(out, (group[seen], born[seen]), table.block_bytes[seen])
     np.subtract.at(out, (group[seen], gone[seen]), table.block_bytes[seen])

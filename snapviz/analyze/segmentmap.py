@@ -20,7 +20,7 @@ from snapviz.replay.final import ranges
 from snapviz.replay.origins import LARGE_PAGE
 from snapviz.snapshot.columns import ABSENT
 
-__all__ = ["ORDERS", "Bars", "Group", "Layout", "bars_of", "laid_out", "row_bytes_for"]
+__all__ = ["ORDERS", "Bars", "Group", "Layout", "bars_of", "laid_out", "row_bytes_for", "row_px"]
 
 Int64 = npt.NDArray[np.int64]
 
@@ -32,6 +32,9 @@ _ALONE = 44
 
 _MOST_ROWS = 400
 """Rows of a picture; what would come after them is counted."""
+
+_ROW_PX, _LEAST_PX, _FULL_PX = 18, 5, 560
+"""Height of a row where there are few, where there are many, and of a picture between the two."""
 
 _WRAPPED = 24
 """Rows that all of what expands takes, about."""
@@ -47,7 +50,7 @@ _PIXELS = 1_400
 class Group:
     """Segments of one pool, size class, stream and kind."""
 
-    row: int  # of its name; its segments follow
+    row: int  # first of its name; its segments follow after ``Layout.head_rows``
     first: int  # of its segments, an index into ``Layout.segment``
     segment: int  # one of them
     segments: int
@@ -65,6 +68,12 @@ class Layout:
     groups: tuple[Group, ...]
     more: int  # segments that have no place
     more_bytes: int  # their size
+    head_rows: int  # rows of a group's name: as many as a line of text is high
+
+
+def row_px(rows: int) -> int:
+    """Height of a row of a picture that has so many."""
+    return _ROW_PX if rows * _ROW_PX <= _FULL_PX else max(_LEAST_PX, _FULL_PX // rows)
 
 
 def row_bytes_for(pieces: Pieces) -> int:
@@ -81,7 +90,7 @@ def laid_out(pieces: Pieces, row_bytes: int, order: str = "size", only: int | No
     table = pieces.table
     chosen = np.arange(len(table), dtype=np.int64) if only is None else np.array([only], np.int64)
     if len(chosen) == 0:
-        return Layout(chosen, chosen, row_bytes, 0, (), 0, 0)
+        return Layout(chosen, chosen, row_bytes, 0, (), 0, 0, 0)
     group, count = _groups(pieces, chosen)
     total = np.zeros(count, np.int64)
     np.add.at(total, group, table.size_bytes[chosen])
@@ -89,7 +98,12 @@ def laid_out(pieces: Pieces, row_bytes: int, order: str = "size", only: int | No
     ordered = np.lexsort((table.address[chosen], key, group, -total[group]))
     chosen, group = chosen[ordered], group[ordered]
     shared = len(chosen) + count > _ALONE
-    place, heads, rows = _placed(table.size_bytes[chosen].tolist(), group.tolist(), row_bytes, shared, only is None)
+    head = int(only is None)
+    sizes, groups_of = table.size_bytes[chosen].tolist(), group.tolist()
+    place, heads, rows = _placed(sizes, groups_of, row_bytes, shared, head)
+    while head and head * row_px(rows) < _ROW_PX:
+        head = -(-_ROW_PX // row_px(rows))
+        place, heads, rows = _placed(sizes, groups_of, row_bytes, shared, head)
     placed = len(place)
     groups = tuple(
         Group(
@@ -110,6 +124,7 @@ def laid_out(pieces: Pieces, row_bytes: int, order: str = "size", only: int | No
         groups=groups if only is None else (),
         more=len(rest),
         more_bytes=int(table.size_bytes[rest].sum()),
+        head_rows=head,
     )
 
 
@@ -129,9 +144,10 @@ def _held(pieces: Pieces) -> Int64:
 
 
 def _placed(
-    sizes: list[int], groups: list[int], row_bytes: int, shared: bool, named: bool
+    sizes: list[int], groups: list[int], row_bytes: int, shared: bool, head: int
 ) -> tuple[list[int], list[tuple[int, int]], int]:
-    """Places of as many segments as there are rows for; row and first segment of each group; and rows."""
+    """Places of as many segments as there are rows for; row and first segment of each group; and rows. The name of a
+    group has ``head`` rows."""
     gap = row_bytes // _GAP
     place: list[int] = []
     heads: list[tuple[int, int]] = []
@@ -140,11 +156,11 @@ def _placed(
         new = group != last
         if left and (new or not shared or left + gap + size > row_bytes):
             row, left = row + 1, 0
-        if row + new >= _MOST_ROWS and at:
+        if row + new * head >= _MOST_ROWS and at:
             return place, heads, row
-        if new and named:
+        if new and head:
             heads.append((row, at))
-            row += 1
+            row += head
         start = left + gap if left else 0
         place.append(row * row_bytes + start)
         last = group

@@ -81,8 +81,8 @@ def layer(facts: Facts, columns: Columns, since: Int64) -> Int64:
     # few, mostly: what dangles, what is searched for
     some = np.flatnonzero(since < len(facts.replay))
     size = table.block_bytes[some]
-    first = np.searchsorted(columns.shown, np.maximum(since, table.alloc_event)[some], side="left")
-    gone = np.searchsorted(columns.shown, table.free_requested_event[some], side="left")
+    first = columns.since(np.maximum(since, table.alloc_event)[some])
+    gone = columns.since(table.free_requested_event[some])
     seen = gone > first
     change = np.zeros(len(columns) + 1, np.int64)
     np.add.at(change, first[seen], size[seen])

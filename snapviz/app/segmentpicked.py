@@ -44,7 +44,7 @@ def lies(side: Side, name: Name, state: State, prefix: str) -> list[Any]:
     found = lies_at(side.space, pieces, picked.first)
     if isinstance(found, LiveBlock):
         return [close, *_live(side, pieces, found), *_held(side, found, state, prefix)]
-    segment = segment_words(pieces, side.space.facts, found.segment)
+    segment = segment_words(side.space, pieces, found.segment)
     rows = [
         ("bytes", _both(found.size_bytes)),
         ("segment", f"#{found.segment}: {segment}, {format_bytes(int(pieces.table.size_bytes[found.segment]))}"),
@@ -81,7 +81,6 @@ def _list(rows: list[tuple[str, Any]]) -> Any:
 
 
 def _live(side: Side, pieces: Pieces, one: LiveBlock) -> list[Any]:
-    facts = side.space.facts
     rows: list[tuple[str, Any]] = [
         ("bytes", _both(one.block_bytes)),
         ("asked for", format_exact(one.requested_bytes) + (" (the block may be larger)" if one.estimated else "")),
@@ -90,7 +89,8 @@ def _live(side: Side, pieces: Pieces, one: LiveBlock) -> list[Any]:
         ("module", clean(one.module) or "not known"),
         ("born", _born(side, one)),
         ("freed", when_words(side.space, one.free_event) + (", and still held back" if one.pending else "")),
-        ("segment", f"#{one.segment}: {segment_words(pieces, facts, one.segment)}"),
+        ("segment", f"#{one.segment}: {segment_words(side.space, pieces, one.segment)}"),
+        ("its stream", f"{int(pieces.table.stream[one.segment]):x}"),
         ("offset in it", _both(one.offset_bytes)),
     ]
     frames = [html.Li(clean(text)) for text in one.stack]
@@ -120,7 +120,7 @@ def _held(side: Side, one: LiveBlock, state: State, prefix: str) -> list[Any]:
 def _several(side: Side, pieces: Pieces, picked: Picked, name: Name, state: State, prefix: str) -> list[Any]:
     """Pieces that are drawn as one, or those of a segment, one by one."""
     segment = int(pieces.segment[picked.first])
-    head = segment_words(pieces, side.space.facts, segment)
+    head = segment_words(side.space, pieces, segment)
     count = picked.last - picked.first + 1
     size = int(pieces.size_bytes[picked.first : picked.last + 1].sum())
     title = f"segment #{segment}: {head}" if name.segment else f"{plural(count, 'piece')} of segment #{segment}"

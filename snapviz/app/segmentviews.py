@@ -43,7 +43,7 @@ __all__ = [
     "table_of",
 ]
 
-_ROWS = 60
+_ROWS = 30
 """Rows of a table on the page."""
 
 
@@ -229,7 +229,7 @@ def map_of(side: Side, state: State, row_bytes: int, name: Name | None) -> tuple
     bars = bars_of(pieces, layout, codes.code)
     picked = name.pieces(pieces) if name is not None else None
     drawn = segment_map(
-        bars, layout, codes, group_heads(pieces, facts, layout), hover_words(facts, pieces, bars), picked
+        bars, layout, codes, group_heads(side.space, pieces, layout), hover_words(facts, pieces, bars), picked
     )
     words = f"{plural(len(pieces.table), 'segment')} in {format_bytes(int(pieces.table.size_bytes.sum()))}, "
     words += f"{plural(len(pieces.start), 'piece')}; a row is {format_bytes(row_bytes)}"
@@ -275,7 +275,7 @@ def _segment_row(side: Side, pieces: Pieces, figures: SegmentFigures, segment: i
     found = lies_at(side.space, pieces, block) if block != ABSENT else None
     pinned = "pinned by " if figures.mostly_free_bytes[segment] else ""
     words = f"{pinned}{block_words(found)}" if isinstance(found, LiveBlock) else "nothing"
-    return [name, segment_words(pieces, side.space.facts, segment), *_sizes(figures, one), words]
+    return [name, segment_words(side.space, pieces, segment), *_sizes(figures, one), words]
 
 
 def _address(side: Side, allocation: int) -> int:

@@ -24,22 +24,29 @@ _FREE = {BUSY: "free, in a busy {0}", MOSTLY_FREE: "free, and pinned by the litt
 _WHOLE = "free, and could be given back"
 
 
-def segment_words(pieces: Pieces, facts: Facts, segment: int) -> str:
-    """``large segment that expands · default pool · stream 0``."""
+def segment_words(space: AddressSpace, pieces: Pieces, segment: int) -> str:
+    """``large pool, expandable · default · stream 0``."""
     table = pieces.table
     kind = "small" if table.small[segment] else "large"
-    stream = int(table.stream[segment])
     parts = [f"{kind} pool{', expandable' if table.expandable[segment] else ''}"]
     pool = int(table.pool[segment])
-    parts.append(pool_name(facts.columns, pool) + (" (assumed)" if pool == ABSENT else ""))
-    parts.append("stream not known" if stream == ABSENT else f"stream {stream:x}")
+    parts.append(pool_name(space.facts.columns, pool) + (" (assumed)" if pool == ABSENT else ""))
+    parts.append(_stream_words(space, int(table.stream[segment])))
     return clean(" · ".join(parts))
 
 
-def group_heads(pieces: Pieces, facts: Facts, layout: Layout) -> list[str]:
+def _stream_words(space: AddressSpace, stream: int) -> str:
+    """A stream by its place among those of the rank: its address is another in each run, and means nothing."""
+    if stream == ABSENT:
+        return "stream not known"
+    place = space.side_streams.get(stream)
+    return f"stream {stream:x}" if place is None else f"side stream {place}"
+
+
+def group_heads(space: AddressSpace, pieces: Pieces, layout: Layout) -> list[str]:
     """A name for each group of a layout."""
     sizes = [f"{plural(one.segments, 'segment')}, {format_bytes(one.size_bytes)}" for one in layout.groups]
-    names = [segment_words(pieces, facts, one.segment) for one in layout.groups]
+    names = [segment_words(space, pieces, one.segment) for one in layout.groups]
     return [f"{name} · {size}" for name, size in zip(names, sizes, strict=True)]
 
 

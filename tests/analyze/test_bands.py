@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snapviz.analyze import bands as module
 from snapviz.analyze.bands import bands, columns_of, extremes, stacked
 from snapviz.analyze.facts import CATEGORIES, Facts
 from tests.test_sample_runs import sample
@@ -85,3 +88,17 @@ def test_nothing_has_no_columns() -> None:
     assert len(columns) == 0
     assert bands(facts, columns, 4).allocation.shape == (4, 0)
     assert len(extremes(facts.replay.allocated_bytes, columns)) == 0
+
+
+@given(st.data())
+def test_long_and_short_stretches_find_the_same_event(data: st.DataObject) -> None:
+    curve = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=1, max_size=60)), np.int64)
+    cuts = data.draw(st.sets(st.integers(0, len(curve) - 1), max_size=8))
+    first = np.array(sorted(cuts or {0}), np.int64)
+    edges = [*first.tolist(), len(curve)]
+    for better, pick in ((np.maximum, max), (np.minimum, min)):
+        wanted = [low + curve[low:high].tolist().index(pick(curve[low:high])) for low, high in pairwise(edges)]
+        for long in (0, 10**9):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(module, "_LONG", long)
+                assert module._first_of(curve, first, len(curve), better).tolist() == wanted

@@ -11,7 +11,7 @@ from snapviz.analyze.addressspace import AddressSpace
 from snapviz.analyze.fragmentationparts import BUSY, HELD_BACK, LIVE, MOSTLY_FREE, WHOLE, Pieces, reserved_parts
 from snapviz.analyze.passes import analyze
 from snapviz.analyze.segmentblocks import BY, FreePlace, LiveBlock, allocation_of, codes_of, lies_at, segments
-from snapviz.analyze.segmentmap import ORDERS, Bars, Layout, bars_of, laid_out, row_bytes_for
+from snapviz.analyze.segmentmap import ORDERS, Bars, Layout, bars_of, laid_out, row_bytes_for, row_px
 from snapviz.replay.model import START
 from snapviz.replay.snapshot import Snapshot
 from snapviz.snapshot.columns import ABSENT
@@ -35,7 +35,9 @@ def check_bars(pieces: Pieces, layout: Layout, bars: Bars, code: np.ndarray) -> 
     # none lies over another, and none in the row of a group's name
     start = bars.row * layout.row_bytes + bars.left_bytes
     assert (np.diff(start) >= bars.size_bytes[:-1]).all()
-    assert not set(bars.row.tolist()) & {group.row for group in layout.groups}
+    heads = {group.row + at for group in layout.groups for at in range(layout.head_rows)}
+    assert not set(bars.row.tolist()) & heads
+    assert not heads or layout.head_rows * row_px(layout.rows) >= 18
     for at in range(len(bars)):
         inside = code[bars.first[at] : bars.last[at] + 1]
         assert bars.code[at] in inside
@@ -127,7 +129,7 @@ def test_what_has_no_row_is_counted():
     many = [segment(BASE + i * 64 * MIB, block(2 * MIB)) for i in range(1_000)]
     pieces = AddressSpace(facts_of(objects([], many))).pieces(START)
     layout = laid_out(pieces, 2 * MIB)
-    assert (layout.rows, layout.more, layout.more_bytes) == (400, 601, 601 * 2 * MIB)
+    assert (layout.rows, layout.more, layout.more_bytes) == (400, 604, 604 * 2 * MIB)
 
 
 def test_one_segment_that_expands_goes_on_in_the_next_row():

@@ -38,7 +38,7 @@ def drawn_map(space: AddressSpace, event: int, picked: Picked | None = None, by:
     codes = codes_of(space.facts, pieces, by)
     layout = laid_out(pieces, row_bytes_for(pieces))
     bars = bars_of(pieces, layout, codes.code)
-    heads, hover = group_heads(pieces, space.facts, layout), hover_words(space.facts, pieces, bars)
+    heads, hover = group_heads(space, pieces, layout), hover_words(space.facts, pieces, bars)
     return segment_map(bars, layout, codes, heads, hover, picked)
 
 
@@ -63,6 +63,24 @@ def test_what_dangles_has_its_own_colour() -> None:
     assert trace["marker"]["color"] == colours.DANGLING
     assert trace["name"] == "dangling · 4.00 MiB"
     assert "p1" in trace["hovertext"][0]
+
+
+def test_streams_are_told_by_their_place_and_names_have_room() -> None:
+    many = [segment(BASE + i * 64 * MIB, block(2 * MIB), stream=0x32DA5770 - i // 20) for i in range(120)]
+    space = AddressSpace(facts_of(objects([], many)))
+    pieces = space.pieces(START)
+    layout = laid_out(pieces, 2 * MIB)
+    heads = group_heads(space, pieces, layout)
+    told = {f"large pool · default · side stream {at} · 20 segments, 40.00 MiB" for at in range(1, 7)}
+    assert set(heads) == told
+    found = segment_map(
+        bars_of(pieces, layout, codes_of(space.facts, pieces).code), layout, codes_of(space.facts, pieces), heads
+    )
+    # 5 pixels a row: a line of text takes several
+    assert layout.head_rows == 4
+    rows = {one["y"] for one in found["layout"]["annotations"]}
+    assert rows == {group.row + 1.5 for group in layout.groups}
+    assert found["layout"]["legend"]["yref"] == "container"
 
 
 def test_markup_in_names_is_text() -> None:

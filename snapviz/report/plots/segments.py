@@ -15,7 +15,7 @@ import numpy.typing as npt
 from snapviz.analyze.addressspace import FreeLayers
 from snapviz.analyze.facts import CATEGORIES
 from snapviz.analyze.segmentblocks import DANGLING, Codes
-from snapviz.analyze.segmentmap import Bars, Layout
+from snapviz.analyze.segmentmap import Bars, Layout, row_px
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots import colours
 from snapviz.report.plots.base import Figure, figure, packed
@@ -75,7 +75,8 @@ def segment_map(
     for code in _drawn(bars, codes):
         mine = np.flatnonzero(bars.code == code)
         data.append(_bar_trace(bars, layout, mine, names[code], _look(codes, code), hover))
-    high, below = _row_px(layout.rows), 40 + _legend_px(len(data))
+    high, below = row_px(layout.rows), 40 + _legend_px(len(data))
+    middle = (layout.head_rows - 1) / 2
     return figure(
         data,
         {
@@ -84,8 +85,11 @@ def segment_map(
             "margin": {"l": 12, "r": 12, "t": 8, "b": below},
             "xaxis": _bytes_axis(layout.row_bytes),
             "yaxis": {"range": [layout.rows - 0.5, -0.5], "visible": False, "fixedrange": False},
-            "legend": _legend(max(2, layout.rows) * high),
-            "annotations": [_head(one.row, text) for one, text in zip(layout.groups, heads, strict=True)],
+            "legend": _legend(),
+            "annotations": [
+                _head(one.row + (layout.head_rows - 1) / 2, text)
+                for one, text in zip(layout.groups, heads, strict=True)
+            ],
             "shapes": _outlines(bars, picked) if picked is not None else [],
             "hovermode": "closest",
             "hoverlabel": _DARK,
@@ -135,7 +139,7 @@ def _bar_trace(
         "type": "bar",
         "orientation": "h",
         "name": _escaped(name),
-        "width": _THICK if _row_px(layout.rows) > 6 else 1,
+        "width": _THICK if row_px(layout.rows) > 6 else 1,
         "x": packed(size.astype(np.float32)),
         "base": packed(bars.left_bytes[mine].astype(np.float32)),
         "y": packed(bars.row[mine].astype(np.int16)),
@@ -167,16 +171,20 @@ def _legend_px(entries: int) -> int:
     return 20 * -(-entries // _BESIDE)
 
 
-def _legend(plot_px: int) -> dict[str, Any]:
-    """Below the axis of a plot of that height, however many rows it takes."""
-    return {"orientation": "h", "y": -30 / plot_px, "yanchor": "top", "x": 0, "font": {"size": 12}}
+def _legend() -> dict[str, Any]:
+    """At the bottom, below the axis: in places of the plot it would be moved into it while the page finds its size."""
+    return {
+        "orientation": "h",
+        "yref": "container",
+        "y": 0,
+        "yanchor": "bottom",
+        "x": 0,
+        "font": {"size": 12},
+        "traceorder": "normal",
+    }
 
 
-def _row_px(rows: int) -> int:
-    return 18 if rows <= 30 else max(5, 560 // rows)
-
-
-def _head(row: int, text: str) -> dict[str, Any]:
+def _head(row: float, text: str) -> dict[str, Any]:
     return {
         "text": _escaped(clean(text)),
         "xref": "paper",
@@ -297,7 +305,7 @@ def free_over_time(found: FreeLayers, marks: Marks, top_bytes: int | None = None
             "margin": {"l": 64, "r": 12, "t": 8, "b": below},
             "xaxis": marks.axis | {"zeroline": False, "range": _range(marks.place)},
             "yaxis": {"title": {"text": unit}, "rangemode": "tozero", "range": [0, 1.06 * most / one or 1]},
-            "legend": _legend(CURVE_PX - 8 - below),
+            "legend": _legend(),
             "hovermode": "x unified",
             "shapes": [*_band_shapes(marks), *_cursor(marks)],
             "annotations": _band_names(marks),
