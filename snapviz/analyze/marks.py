@@ -5,19 +5,30 @@ Legend: P phases, N marks. Places are of an ``Axis``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from snapviz.analyze.axis import Axis
+from snapviz.analyze.axis import Axis, AxisKind
 from snapviz.analyze.facts import MEASURES, Facts
 from snapviz.analyze.fragmentationpoints import device_free_at, oom_events
 from snapviz.analyze.phases import fold
+from snapviz.analyze.stretches import Stretch, Stretches
 from snapviz.snapshot.columns import STAGES
 
-__all__ = ["MOST_MARKS", "Mark", "Span", "annotation_marks", "oom_marks", "phase_ends", "phase_spans"]
+__all__ = [
+    "MOST_MARKS",
+    "Mark",
+    "PhaseWindow",
+    "Span",
+    "annotation_marks",
+    "oom_marks",
+    "phase_ends",
+    "phase_spans",
+    "phase_window",
+]
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -27,6 +38,9 @@ MOST_MARKS = 200
 
 _DEEPEST = 3
 """Levels of phases that are drawn."""
+
+_AROUND = 20
+"""One part in so many of a phase is shown before and after it."""
 
 _LONGEST_NAME = 200
 """Bytes of an annotation's name."""
@@ -113,6 +127,40 @@ def _span(facts: Facts, some: list[int], starts: Float64, stops: Float64, level:
     name = names[0] if len(names) == 1 else next(iter(folded)) if len(folded) == 1 else "several phases"
     peak = int(facts.phases.peak[some, _ALLOCATED].max())
     return Span(name, float(starts[some].min()), float(stops[some].max()), level, len(some), peak)
+
+
+@dataclass(frozen=True)
+class PhaseWindow:
+    """Where a phase lies on an axis whose zero is its start, with a little of what is around it."""
+
+    align: str  # raw: of several of one folded name, that which peaks highest
+    kind: AxisKind
+    low: int
+    high: int
+
+
+def phase_window(sides: Sequence[Facts], phase: str, measure: str = "allocated") -> PhaseWindow | None:
+    """The window that holds a phase, folded or not, of every side that has it; the first such names it. None where
+    none does."""
+    align, lengths = "", []
+    kind: AxisKind = "time" if all(facts.replay.has_times for facts in sides) else "event"
+    for facts in sides:
+        found = Stretches(facts).named(align or phase)
+        if found:
+            highest = max(found, key=lambda one: facts.replay.peak(measure, one.first, one.stop)[0])
+            align = align or highest.name
+            lengths.append(_length(facts, highest, kind))
+    around = max(1, max(lengths, default=0) // _AROUND)
+    return PhaseWindow(align, kind, -around, max(lengths) + around) if lengths else None
+
+
+def _length(facts: Facts, one: Stretch, kind: AxisKind) -> int:
+    if kind == "event":
+        return one.stop - one.first
+    phases = facts.phases
+    # what spans others may have no times of its own
+    named = [i for i, name in enumerate(phases.names) if f"{name}/".startswith(f"{one.name}/")]
+    return max(int(phases.stop_us[i]) for i in named) - min(int(phases.start_us[i]) for i in named)
 
 
 # ------------------------------------------------------------------ moments

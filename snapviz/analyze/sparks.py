@@ -5,8 +5,9 @@ Legend: E events, C columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,17 @@ class Spark:
     events: int
     low: Int64  # [C] lowest in each column; the first is what is held just before the first event
     high: Int64  # [C] highest
+
+    def data(self) -> list[object]:
+        """As JSON has it."""
+        return [self.phase, self.events, self.low.tolist(), self.high.tolist()]
+
+    @classmethod
+    def of(cls, data: Sequence[Any]) -> Spark:
+        """From ``data``."""
+        phase, events, *both = data
+        low, high = (np.array(one, np.int64) for one in both)
+        return cls(phase, events, low, high)
 
     @property
     def low_bytes(self) -> int:

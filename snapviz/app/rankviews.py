@@ -233,7 +233,7 @@ def _rank_row(
     spread, value = report.spread, one.value_bytes
     marks = ["worst"] * (spread is not None and spread.spread_bytes > 0 and one.rank == spread.worst_rank)
     marks += ["outlier"] * one.outlier
-    name = link(f"rank {one.rank}", state.with_(page="timeline", rank=one.rank, show=None, view=None), prefix)
+    name = link(f"rank {one.rank}", state.to("timeline", rank=one.rank), prefix)
     least = "≥ " if one.at_least else ""
     row: list[Any] = [[name, html.Span(f" {', '.join(marks)}", className="more") if marks else ""]]
     row += [_size(value, least), _change(one.deviation_bytes)]

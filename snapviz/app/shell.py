@@ -19,10 +19,7 @@ from snapviz.errors import SnapvizError
 from snapviz.report.layout import clean, cut
 from snapviz.units import format_bytes
 
-__all__ = ["KEPT", "empty", "frame", "nav", "options", "progress_panel"]
-
-KEPT = ("base", "head", "rank", "at", "measure", "bt", "ht")
-"""Fields of the state that go along from page to page."""
+__all__ = ["empty", "frame", "nav", "options", "progress_panel"]
 
 _LONGEST = 120
 """Characters of a name or branch in a picker."""
@@ -193,15 +190,13 @@ def _help() -> Any:
 
 def nav(pages: list[ModuleType], state: State, prefix: str = "") -> list[Any]:
     """Links to every page, with what of the state goes along."""
-    kept = {key: getattr(state, key) for key in KEPT}
     links = []
     for number, page in enumerate(pages, 1):
         here = state.page == page.NAME
-        target = State(page=page.NAME).with_(**kept)
         links.append(
             link(
                 page.TITLE,
-                target,
+                state.to(page.NAME),
                 prefix,
                 className="here" if here else "",
                 title=f"{page.TITLE} ({number})",

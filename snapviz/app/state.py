@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlencode
 
 from snapviz.schema import By, MeasureName, Mode
 
-__all__ = ["PAGES", "State"]
+__all__ = ["KEPT", "PAGES", "State"]
 
 PAGES = {
     "compare": "/",
@@ -25,6 +25,9 @@ PAGES = {
     "runs": "/runs",
 }
 """Page → its path."""
+
+KEPT = ("base", "head", "rank", "at", "measure", "bt", "ht")
+"""Fields that go along from page to page."""
 
 _LONGEST = 2_000
 """Characters of a value: a phase's name has at most 1,000, and the key of a row a few hundred."""
@@ -105,6 +108,13 @@ class State:
         """The same with some fields changed; none gives a field its default."""
         given: dict[str, Any] = {key: _DEFAULTS[key] if value is None else value for key, value in changes.items()}
         return replace(self, **given)
+
+    def to(self, page: str, **changes: Any) -> State:
+        """Another page, with what goes along; events of one rank do not go along to another."""
+        kept = {key: getattr(self, key) for key in KEPT}
+        if changes.get("rank", self.rank) != self.rank:
+            kept |= {"bt": None, "ht": None}
+        return State(page=page).with_(**kept | changes)
 
     def query(self) -> str:
         """The query, without ``?``: what differs from the defaults, in the order of the fields."""

@@ -29,9 +29,9 @@ def cursor_panel(sides: Sides, state: State, prefix: str) -> Any:
     put = any(sides.chosen)
     there = {"bt": sides.events[0] if sides.chosen[0] else None, "ht": sides.events[1] if sides.chosen[1] else None}
     links = [
-        link("what is live then", state.with_(page="live", name=None, **there), prefix),
-        link("its segments", state.with_(page="segments", name=None, **there), prefix),
-        link("what dangles", state.with_(page="dangling", name=None), prefix),
+        link("what is live then", state.to("live", **there), prefix),
+        link("its segments", state.to("segments", **there), prefix),
+        link("what dangles", state.to("dangling"), prefix),
     ]
     return html.Div(
         [
@@ -211,7 +211,7 @@ def _dangling(one: Lifetime, state: State, prefix: str) -> list[Any]:
         notice(
             f"{cut(clean(told.name), _LONGEST)}{shape} should have gone in {clean(told.should_go_in)}; {gone}. ",
             *kept,
-            link("all that dangles", state.with_(page="dangling", name=None), prefix),
+            link("who holds it, and what it costs", state.to("dangling", name=told.name), prefix),
             grave=True,
             title="Dangling.",
         )

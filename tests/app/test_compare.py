@@ -336,14 +336,14 @@ def test_nothing_changed_is_said_with_what_is_the_same() -> None:
     href = compare_top.href_of(HERE, "/")
     assert "Nothing changed at the peak of the run" in words(compare_why.same(found, href))
     assert "mode=absolute" in links(compare_why.same(found, href))[0]
-    assert "No phase changed" in words(compare_top.phases(report, HERE, href, ({}, {}), "peak"))
+    assert "No phase changed" in words(compare_top.phases(report, HERE, href, compare_top.Drawings(), "peak"))
 
 
 def test_recordings_that_begin_late_say_so() -> None:
     report = diff(steps((200, 100, 60), cut=2, name="a"), steps((200, 100, 80), cut=2, name="b"))
     told = words(
         compare_top.top(report, compare_top.href_of(HERE, "/")),
-        compare_top.phases(report, HERE, compare_top.href_of(HERE, "/"), ({}, {}), "peak"),
+        compare_top.phases(report, HERE, compare_top.href_of(HERE, "/"), compare_top.Drawings(), "peak"),
     )
     assert "oldest events are gone" in told
     assert "≥ " in told
@@ -369,7 +369,7 @@ def test_runs_without_a_rank_in_common() -> None:
     assert compare_rows.listing_of(report, HERE) is None
     told = words(
         compare_top.top(report, compare_top.href_of(HERE, "/")),
-        compare_top.phases(report, HERE, compare_top.href_of(HERE, "/"), ({}, {}), ""),
+        compare_top.phases(report, HERE, compare_top.href_of(HERE, "/"), compare_top.Drawings(), ""),
     )
     assert "nothing was compared" in told
     assert "only in a: rank 0, 1" in told
@@ -397,7 +397,7 @@ def test_hostile_text_is_text(text: str) -> None:
     found = listing(report)
     parts = [
         compare_top.top(report, href),
-        compare_top.phases(report, HERE, href, ({}, {}), "peak"),
+        compare_top.phases(report, HERE, href, compare_top.Drawings(), "peak"),
         compare_why.why(
             report, found, HERE.with_(name=text[:500]), href, compare_why.sums(found, found.items, ("a", "b"))
         ),

@@ -209,7 +209,8 @@ def test_a_cell_leads_to_the_phase_on_that_ranks_timeline(results: Results) -> N
         length = int(facts.phases.stop_us[at] - facts.phases.start_us[at])
         assert to["axis"] == "time"
         assert to["x0"] < 0 < length < to["x1"] < 1.1 * length + 2
-    assert "align" not in ranks_page._timeline(results, state, WHOLE, 0)
+    whole = ranks_page._timeline(results, state.with_(bt=5), WHOLE, 0)
+    assert (whole["align"], whole["x0"], whole["bt"]) == ("", None, None)
 
 
 @pytest.mark.parametrize("page", [segments_page, ranks_page])

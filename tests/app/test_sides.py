@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from snapviz.app.pages import compare_rows
+from snapviz.analyze.marks import phase_ends
+from snapviz.app.pages import compare, compare_rows, compare_top
 from snapviz.app.pages.live_look import Looks
 from snapviz.app.pages.live_parts import above
 from snapviz.app.results import Results
@@ -51,3 +52,38 @@ def test_an_event_has_one_number_which_is_that_of_the_address(results: Results) 
     assert "event 9 of 20" in live
     for side, event in (("base", 11), ("head", 9)):
         assert f"event {event}, " in text(summary(Spaces(results).side(state, side)))
+
+
+def test_a_phase_leads_to_its_window_and_its_shape_comes_from_disk(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = State(base="thunder_478/main", head="thunder_478/pr", by="stack", view="each", row="x", name="shard")
+    report = results.report(state)
+    first = compare._sparks(results, report, state, ["", "shard", "train/step0"])
+    monkeypatch.setattr(results, "facts", None)
+    drawn = compare._sparks(results, report, state, ["", "shard", "train/step0"])
+    assert drawn.data() == first.data()
+    assert drawn.base.keys() == drawn.head.keys() == {"", "shard", "train/step0"}
+    assert (drawn.base[""].high_bytes, drawn.head[""].high_bytes) == (10_486_272, 14_680_576)
+    monkeypatch.undo()
+    href = compare_top.href_of(state, "/")({"page": "timeline", **drawn.window("train/step0")})
+    there = State.from_url(*href.split("?", 1))
+    # what Compare alone shows stays there
+    assert there == State("timeline", state.base, state.head, align="train/step0", x0=there.x0, x1=there.x1)
+    assert there.x0 is not None
+    assert there.x1 is not None
+    seen = sides_of(there, results)
+    for facts, axis in zip(seen.facts, seen.axes, strict=True):
+        assert facts is not None
+        assert axis is not None
+        starts, stops = phase_ends(facts, axis)
+        at = facts.phases.names.index("train/step0")
+        assert there.x0 < starts[at] == 0
+        assert stops[at] < there.x1
+    assert href.startswith("/timeline?")
+
+
+def test_events_of_one_rank_do_not_go_along_to_another() -> None:
+    state = State(head="ddp", rank=1, bt=3, ht=4, q="a", at="end")
+    assert state.to("live") == State("live", head="ddp", rank=1, bt=3, ht=4, at="end")
+    assert state.to("live", rank=0) == State("live", head="ddp", rank=0, at="end")

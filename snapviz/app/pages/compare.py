@@ -17,8 +17,9 @@ from dash import State as Held
 from flask import Response, request
 
 from snapviz.analyze.facts import Facts
+from snapviz.analyze.marks import phase_window
 from snapviz.analyze.moments import parse_at
-from snapviz.analyze.sparks import Spark, spark_of, sparks
+from snapviz.analyze.sparks import spark_of, sparks
 from snapviz.app import controls
 from snapviz.app.pages import compare_drawer, compare_grid, compare_rows, compare_single, compare_top, compare_why
 from snapviz.app.results import Results
@@ -173,18 +174,24 @@ def _single(results: Results, state: State, prefix: str) -> tuple[Any, ...]:
     return above, compare_single.at_choices(facts, state), ranks, True, below
 
 
-def _sparks(results: Results, report: DiffReport, state: State, names: list[str]) -> compare_top.Sparks:
-    """The shapes of phases on the rank that the table shows."""
-    found = compare_top.rank_of(report, state)
-    if found is None:
-        return {}, {}
-    both = [_shapes(facts, names, state.measure) for facts in _pair(results, state, found)]
-    return both[0], both[1]
+def _sparks(results: Results, report: DiffReport, state: State, names: list[str]) -> compare_top.Drawings:
+    """The shapes of phases on the rank that the table shows, and where each lies: from disk, so that nothing has to be
+    replayed for the first screen."""
+    rank = compare_top.rank_of(report, state)
+    if rank is None:
+        return compare_top.Drawings()
+    made = lambda: _drawings(_pair(results, state, rank), names, state.measure)  # noqa: E731
+    return compare_top.Drawings.of(results.kept("shapes", state, made, rank, state.measure, names))
 
 
-def _shapes(facts: Facts, names: list[str], measure: str) -> dict[str, Spark]:
-    shapes = sparks(facts, [name for name in names if name], measure)
-    return {"": spark_of(facts.replay, 0, len(facts.replay), measure)} | shapes
+def _drawings(pair: tuple[Facts, Facts], names: list[str], measure: str) -> Any:
+    base, head = pair
+    shapes = []
+    for facts in pair:
+        found = sparks(facts, [name for name in names if name], measure)
+        shapes.append({"": spark_of(facts.replay, 0, len(facts.replay), measure)} | found)
+    windows = {name: phase_window((head, base), name, measure) for name in names if name}
+    return compare_top.Drawings(shapes[0], shapes[1], {name: one for name, one in windows.items() if one}).data()
 
 
 def _pair(results: Results, state: State, rank: int) -> tuple[Facts, Facts]:

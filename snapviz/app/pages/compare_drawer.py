@@ -106,10 +106,10 @@ def _of(name: str, size: int) -> list[Any]:
 
 def _ways(item: Item, number: int, listing: Listing, state: State, prefix: str) -> Any:
     wanted = _searched(item)
-    shared = {"row": None, "name": None, "view": None, "show": None, "rank": number, "q": wanted}
-    ways = [("timeline", {"page": "timeline"}), ("what is live then", {"page": "live", "at": listing.point.at})]
-    ways += [("what dangles", {"page": "dangling"})] if item.dangling else []
-    links = [controls.link(words, state.with_(**shared | changes), prefix) for words, changes in ways]
+    ways = [("timeline", "timeline"), ("what is live then", "live")]
+    ways += [("what dangles", "dangling")] if item.dangling else []
+    there = {"at": listing.point.at, "rank": number, "q": wanted}
+    links = [controls.link(words, state.to(page, **there), prefix) for words, page in ways]
     return html.P([part for link in links for part in (link, " · ")][:-1], className="compare-ways")
 
 

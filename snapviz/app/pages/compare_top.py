@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from dash import html
 
+from snapviz.analyze.marks import PhaseWindow
 from snapviz.analyze.sparks import Spark
 from snapviz.app.pages.compare_blocks import blocks_of, spans_of
 from snapviz.app.state import State
@@ -25,7 +26,7 @@ from snapviz.report.words import plural
 from snapviz.schema import DiffReport, PhaseDelta, RankDelta, RankTrust
 from snapviz.units import format_exact
 
-__all__ = ["Sparks", "href_of", "named", "phases", "rank_of", "spark_image", "top"]
+__all__ = ["Drawings", "href_of", "named", "phases", "rank_of", "spark_image", "top"]
 
 _NOTES = 6
 """Notes above the numbers; the others are folded away."""
@@ -36,16 +37,42 @@ _CHANGED, _SAME = 60, 60
 _NAMED = 3
 """Differences around the runs that are named before they are opened."""
 
-Sparks = tuple[Mapping[str, Spark], Mapping[str, Spark]]
-"""Of base and of head: phase → its shape, "" the whole recording."""
+
+@dataclass(frozen=True)
+class Drawings:
+    """What is drawn of phases, and where each lies on the timeline."""
+
+    base: Mapping[str, Spark] = field(default_factory=dict)  # phase → its shape, "" the whole recording
+    head: Mapping[str, Spark] = field(default_factory=dict)
+    windows: Mapping[str, PhaseWindow] = field(default_factory=dict)  # by phase
+
+    def data(self) -> list[Any]:
+        """As JSON has it."""
+        shapes = [{name: one.data() for name, one in side.items()} for side in (self.base, self.head)]
+        return [*shapes, {name: astuple(one) for name, one in self.windows.items()}]
+
+    @classmethod
+    def of(cls, data: Sequence[Any]) -> Drawings:
+        """From ``data``."""
+        base, head = ({name: Spark.of(one) for name, one in side.items()} for side in data[:2])
+        return cls(base, head, {name: PhaseWindow(*one) for name, one in data[2].items()})
+
+    def window(self, phase: str) -> dict[str, str]:
+        """What the timeline is asked for to show a phase."""
+        found = self.windows.get(phase)
+        if found is None:
+            return {"align": phase}
+        return {"align": found.align, "axis": found.kind, "x0": str(found.low), "x1": str(found.high)}
 
 
 def href_of(state: State, prefix: str) -> Href:
-    """Makes links that keep what the page shows, but for the drawer that is open."""
+    """Makes links that keep what the page shows, but for the drawer that is open, and lead to others as its own do."""
     here = state.with_(row=None)
 
     def href(shown: Mapping[str, str]) -> str:
-        return here.with_(**shown).url(prefix)
+        page = shown.get("page", here.page)
+        changes = {key: value for key, value in shown.items() if key != "page"}
+        return (here.with_(**changes) if page == here.page else here.to(page, **changes)).url(prefix)
 
     return href
 
@@ -84,17 +111,17 @@ class _Look:
 
     state: State
     href: Href
-    sparks: Sparks
+    drawn: Drawings
     measures: Sequence[Measure]
     at: str
     # the point that is shown
 
 
-def phases(report: DiffReport, state: State, href: Href, sparks: Sparks, at: str) -> list[Any]:
+def phases(report: DiffReport, state: State, href: Href, drawn: Drawings, at: str) -> list[Any]:
     """The table of phases of one rank, the run first, the changed ones, and folded away the others."""
     measures = measures_of(report)[:2]
     found = phase_table(report, measures, state.rank)
-    look = _Look(state, href, sparks, measures, at)
+    look = _Look(state, href, drawn, measures, at)
     whole = next((rank for rank in report.ranks if rank.rank == rank_of(report, state)), None)
     # where nothing recorded a phase the whole recording is one, which is the first row already
     changed = [row for row in (found.changed if found else ()) if row.phase != "run"]
@@ -162,7 +189,7 @@ def _row(row: PhaseDelta, look: _Look) -> Any:
         cells.append(
             html.Td(spans_of([change_of(delta, arrow=True)]) if delta is not None else "–", className="number")
         )
-    timeline = look.href({"page": "timeline", "align": row.phase, "at": point})
+    timeline = look.href({"page": "timeline", "at": point, **look.drawn.window(row.phase)})
     cells.append(html.Td(html.A("timeline", href=timeline, className="spa", **{"aria-label": f"timeline of {name}"})))
     return _tr(cells, look.at.removesuffix(":end").removesuffix(":peak") == f"phase:{row.phase}", row.comparable)
 
@@ -200,7 +227,7 @@ def _cell(value: int | None, mark: str, shape: Any) -> Any:
 
 def _shapes(phase: str, look: _Look) -> tuple[Any, Any]:
     """The curves of a phase in both runs, on one scale."""
-    both = [side.get(phase) for side in look.sparks]
+    both = [side.get(phase) for side in (look.drawn.base, look.drawn.head)]
     known = [one for one in both if one is not None]
     if not known:
         return None, None

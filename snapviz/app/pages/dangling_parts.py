@@ -302,15 +302,12 @@ def _picked(picked: Picked, state: State, prefix: str) -> Any:
 
 def _ways(picked: Picked, state: State, prefix: str) -> list[Any]:
     name = picked.row.each[0].name
-    plain = {"name": None, "show": None, "q": name}
     return [
-        controls.link(
-            "when it lived, on the timeline", state.with_(page="timeline", rank=picked.rank, **plain), prefix
-        ),
+        controls.link("when it lived, on the timeline", state.to("timeline", rank=picked.rank, q=name), prefix),
         " · ",
         controls.link(
             "what else is live at the peak",
-            state.with_(page="live", rank=picked.rank, by="category", name=None, show=None, q=None),
+            state.to("live", rank=picked.rank, by="category"),
             prefix,
         ),
         " · ",

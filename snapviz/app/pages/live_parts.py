@@ -86,7 +86,7 @@ def _moments(look: Look, state: State, prefix: str) -> Any:
     rows = []
     for key, cursor, who, when in zip(("base", "head"), ("bt", "ht"), look.sides.names, look.when, strict=True):
         if when is not None:
-            there = state.with_(page="timeline", zoom=None, **{cursor: when.event})
+            there = state.to("timeline", **{cursor: when.event})
             where = controls.link(_where(when), there, prefix, title="this moment on the timeline")
             rows.append([f"{key}: {clean(who)}", where, exactly(when.total_bytes)])
     free = [_clear(state, prefix)] if state.bt is not None or state.ht is not None else []
@@ -281,9 +281,9 @@ def _owner(one: Part, state: State, prefix: str) -> Any:
     text = " ".join(label for label, _ in fold_names(one.owners))
     many = f" ({len(one.owners):,})" if len(one.owners) > 1 else ""
     if one.category == DANGLES:
-        there, title = state.with_(page="dangling", name=one.owners[0], zoom=None, view=None, show=None), "who holds it"
+        there, title = state.to("dangling", name=one.owners[0]), "who holds it"
     else:
-        there = state.with_(page="timeline", q=one.owners[0], zoom=None, view=None, show=None, by=None)
+        there = state.to("timeline", q=one.owners[0])
         title = "find it on the timeline"
     return [controls.link(html.Code(cut(clean(text), 120)), there, prefix, title=title), many]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from dash import Dash, Input, Output, State, html, no_update
 
-from snapviz.analyze.stretches import Stretches
+from snapviz.analyze.marks import phase_window
 from snapviz.app import controls
 from snapviz.app.rankviews import Pair, drawn_grid, foreign, grid_table, rank_table, spread_figure, spread_table, words
 from snapviz.app.results import Results
@@ -28,8 +29,6 @@ _MEASURES = [(name, name) for name in ("allocated", "reserved", "active", "reque
 _SHOWN = [("", "head − base"), ("head", "head"), ("base", "base"), ("spread", "head, from its median")]
 _KEPT = 8
 """Reports that a worker keeps parsed."""
-_AROUND = 20
-"""One part in so many of a phase is shown before and after it."""
 
 
 def layout(state: PageState, results: Results) -> Any:
@@ -194,22 +193,10 @@ def _place(labels: Sequence[str], label: Any) -> int:
 
 def _timeline(results: Results, state: PageState, phase: str, rank: int) -> dict[str, Any]:
     """The timeline of a rank, zoomed to the phase: of several of its name to the one that peaks highest."""
-    changes: dict[str, Any] = {"page": "timeline", "rank": rank, "row": None, "name": None, "show": None, "view": None}
+    sides = []
     for run_id in (state.head, state.base) if phase != WHOLE else ():
-        try:
-            facts = results.facts(run_id, rank) if run_id else None
-        except SnapvizError:
-            continue
-        found = Stretches(facts).named(phase) if facts is not None else ()
-        if facts is None or not found:
-            continue
-        highest = max(found, key=lambda one: facts.replay.peak(state.measure, one.first, one.stop)[0])
-        timed, length = facts.replay.has_times, highest.stop - highest.first
-        if timed:
-            phases = facts.phases
-            named = [i for i, name in enumerate(phases.names) if f"{name}/".startswith(f"{highest.name}/")]
-            length = max(int(phases.stop_us[i]) for i in named) - min(int(phases.start_us[i]) for i in named)
-        around = max(1, length // _AROUND)
-        changes |= {"align": highest.name, "axis": "time" if timed else "event", "x0": -around, "x1": length + around}
-        return changes
-    return changes
+        with suppress(SnapvizError):
+            sides += [results.facts(run_id, rank)] if run_id else []
+    found = phase_window(sides, phase, state.measure)
+    window = {} if found is None else {"align": found.align, "axis": found.kind, "x0": found.low, "x1": found.high}
+    return state.to("timeline", rank=rank, **window).data()

@@ -76,7 +76,6 @@ def segment_map(
         mine = np.flatnonzero(bars.code == code)
         data.append(_bar_trace(bars, layout, mine, names[code], _look(codes, code), hover))
     high, below = row_px(layout.rows), 40 + _legend_px(len(data))
-    middle = (layout.head_rows - 1) / 2
     return figure(
         data,
         {
