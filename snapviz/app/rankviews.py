@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from snapviz.compare.rankgrid import MISSING, WHOLE, Drawn, beside, drawn, from_
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots import colours
 from snapviz.report.plots.base import Figure
-from snapviz.report.plots.ranks import column_labels, phase_labels, spreads
+from snapviz.report.plots.ranks import column_labels, phase_labels, spreads, uncertain
 from snapviz.report.rankstext import rank_notes, ranks_in_words
 from snapviz.report.words import broken_in_words, frames_in_words, plural
 from snapviz.schema import BrokenRank, RankFigures, RanksReport, Spread
@@ -181,20 +181,27 @@ def grid_table(shown: Shown) -> Any:
     cells, delta = shown.cells, shown.delta
     columns = column_labels(cells.columns)[:16]
     rows = [
-        [label, *(_cell(int(value), delta) for value in cells.value_bytes[row, : len(columns)])]
+        [label, *(_cell(*one, delta) for one in _first(cells, row, len(columns)))]
         for row, label in enumerate(phase_labels(cells.phases))
     ]
     more = f" (of {len(cells.columns):,} columns the first {len(columns)})" if len(cells.columns) > len(columns) else ""
     return table(f"{shown.title}{more}", ("phase", *columns), rows, range(1, len(columns) + 1))
 
 
-def _cell(value: int, delta: bool) -> Any:
+def _first(cells: Drawn, row: int, count: int) -> Iterable[tuple[int, bool]]:
+    """The first values of a row, and whether each may have been higher."""
+    return zip(cells.value_bytes[row, :count].tolist(), cells.at_least[row, :count].tolist(), strict=True)
+
+
+def _cell(value: int, least: bool, delta: bool) -> Any:
     if value == MISSING:
         return html.Span("–", title="no such phase, or the rank could not be read")
     style = ("more" if value > 0 else "less" if value < 0 else "faint") if delta else ""
     sign = ("▲ " if value > 0 else "▼ " if value < 0 else "") if delta else ""
     return html.Span(
-        f"{sign}{format_bytes(value, signed=delta)}", title=format_exact(value, signed=delta), className=style
+        f"{uncertain(least, delta)}{sign}{format_bytes(value, signed=delta)}",
+        title=format_exact(value, signed=delta),
+        className=style,
     )
 
 
@@ -240,7 +247,9 @@ def _rank_row(
     if both:
         other = base.get(one.rank)
         before = other.value_bytes if other is not None else None
-        row += [_size(before), _change(value - before if value is not None and before is not None else None)]
+        sure = not (one.at_least or (other is not None and other.at_least))
+        row.append(_size(before, "≥ " if other is not None and other.at_least else ""))
+        row.append(_change(value - before if value is not None and before is not None else None, not sure))
     row += [_size(getattr(one.end, f"{report.measure}_bytes")), _size(one.dangling_bytes, style="dangling")]
     row += [_size(one.outside_bytes), _count(one.alloc_retries), _count(one.ooms), clean(one.peak_phase or "–")]
     return row
@@ -252,8 +261,8 @@ def _size(size: int | None, least: str = "", style: str = "") -> Any:
     return html.Span(f"{least}{format_bytes(size)}", title=format_exact(size), className=style if size else "")
 
 
-def _change(size: int | None) -> Any:
-    return _cell(size if size is not None else MISSING, True)
+def _change(size: int | None, unsure: bool = False) -> Any:
+    return _cell(size if size is not None else MISSING, unsure, delta=True)
 
 
 def _count(number: int | None) -> str:

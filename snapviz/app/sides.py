@@ -106,9 +106,11 @@ def shown_point(report: DiffReport, at: str) -> Point | None:
 def rank_of(results: Results, state: State) -> int:
     """The rank that every page shows: the one that is chosen, else the one that grew most at the point of the first
     screen, or at the run's end or peak where the state names that, else the first there is."""
-    if state.rank is not None:
-        return state.rank
     numbers = numbers_of(results, state)
+    if state.rank is not None:
+        # the lone rank of each run has one number, by whichever of the two it is asked for
+        mine = (rank for rank, own in numbers.items() if state.rank in own)
+        return state.rank if state.rank in numbers else next(mine, state.rank)
     worst = _worst(results, state) if state.base and state.head else None
     return worst if worst in numbers and worst is not None else min(numbers, default=0)
 

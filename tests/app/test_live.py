@@ -123,6 +123,16 @@ def test_what_cannot_be_shown_is_said_in_words(looks: Looks) -> None:
         looks.of(State(page="live", head="no/such"))
 
 
+def test_cells_beside_each_other_that_read_alike_are_told_apart(looks: Looks) -> None:
+    look = looks.of(THUNDER)
+    moved = sorted(cell.label for cell in look.cells if abs(cell.delta_bytes) == 2 << 20)
+    assert moved == [
+        "add_transform transforms.py → jit __init__.py → transform_module fsdp_v2.py",
+        "fsdp __init__.py → jit __init__.py → transform_module fsdp_v2.py",
+    ]
+    assert len({(cell.parent, cell.label) for cell in look.cells}) == len(look.cells)
+
+
 def test_moments_and_ranks_can_be_picked(looks: Looks) -> None:
     look = looks.of(THUNDER)
     assert {"", "end", "phase:shard:peak", "phase:train/step0:end"} <= {value for value, _ in at_options(look)}

@@ -7,13 +7,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
 from snapviz.analyze.phases import fold
 from snapviz.app.pages import ranks as ranks_page
 from snapviz.app.pages import segments as segments_page
-from snapviz.app.rankviews import drawn_grid, rank_table, spread_figure, words
+from snapviz.app.rankviews import Shown, drawn_grid, grid_table, rank_table, spread_figure, words
 from snapviz.app.results import Results
 from snapviz.app.runs import Registry
 from snapviz.app.segmentpicked import lies
@@ -29,7 +30,7 @@ from snapviz.app.segmentviews import (
 )
 from snapviz.app.spaces import Spaces, moments_of, number_of
 from snapviz.app.state import State
-from snapviz.compare.rankgrid import WHOLE
+from snapviz.compare.rankgrid import WHOLE, Drawn
 from snapviz.errors import RunError, UsageError
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
@@ -193,6 +194,35 @@ def test_a_broken_rank_is_named_without_where_it_lies(tmp_path: Path) -> None:
     assert "unread" in text
     assert str(tmp_path) not in text
     assert drawn_grid(pair, "").cells.unread == (1,)
+
+
+def test_peaks_that_may_have_been_higher_say_so_in_the_table_too() -> None:
+    cells = Drawn(("", "a"), ((0, 0),), np.array([[4], [2]]), np.array([[0], [0]]), np.array([[True], [False]]), (), 0)
+    whole, part = (said(grid_table(Shown(cells, delta, (), ""))) for delta in (False, True))
+    assert '"\u2265 4 B"' in whole or '"≥ 4 B"' in whole
+    assert '"2 B"' in whole
+    assert "~ ▲ +4 B" in part
+    assert "~ ▲ +2 B" not in part
+
+
+def test_the_lone_rank_of_each_run_is_found_by_either_number(tmp_path: Path) -> None:
+    for name, rank in (("a", 3), ("b", 5)):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        one = SAMPLES / "single" / "rank00000.pickle.zst"
+        shutil.copy(one, tmp_path / "runs" / name / f"rank{rank:05}.pickle.zst")
+    found = Results(Registry(str(tmp_path / "runs")), tmp_path / "kept")
+    a, b = "a/rank00003.pickle.zst", "b/rank00005.pickle.zst"
+    both = State(page="segments", base=a, head=b, rank=5)
+    assert [number_of(found, both, side) for side in ("base", "head")] == [3, 5]
+    swapped = both.with_(base=b, head=a)
+    assert [number_of(found, swapped, side) for side in ("base", "head")] == [5, 3]
+
+
+def test_curves_beside_each_other_have_one_scale(spaces: Spaces) -> None:
+    sides = [spaces.side(State(page="segments", base="cuda_graph", head="single"), side) for side in ("base", "head")]
+    drawn = [curve(side, axis, 1 << 30)["layout"] for side in sides for axis in ("time", "event")]
+    assert len({one["margin"]["b"] for one in drawn}) == 1
+    assert drawn[0]["uirevision"] == drawn[2]["uirevision"] != drawn[1]["uirevision"]
 
 
 def test_a_cell_leads_to_the_phase_on_that_ranks_timeline(results: Results) -> None:

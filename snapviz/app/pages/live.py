@@ -33,7 +33,7 @@ def layout(state: State, results: Results) -> Any:
             html.Div(
                 [
                     controls.select("at", "Moment", _with(state.at, [("", "peak of the run")]), state.at, w=230),
-                    controls.select("rank", "Rank", [("", "the worst")], "", w=110),
+                    controls.select("rank", "Rank", [("", "the worst")], "", w=130),
                     controls.select("measure", "Bytes", _MEASURES, state.measure, w=120),
                     controls.segmented("by", "Grouped by", _BY, state.by),
                     controls.segmented("show", "Layers", _LAYERS, state.show),

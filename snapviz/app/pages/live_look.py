@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import get_args
 
@@ -101,7 +101,20 @@ class Look:
             group = self._group(node, groups[node.parent] if node.parent >= 0 else "", at)
             groups.append(group)
             found.append(self._cell(node, at, group))
-        return found
+        return self._told_apart(found)
+
+    def _told_apart(self, cells: list[Cell]) -> list[Cell]:
+        """The same, those beside each other that read alike with the first step in which they differ."""
+        alike: dict[tuple[int, str], list[int]] = {}
+        for at, cell in enumerate(cells):
+            if self.tree.nodes[at].branch is not None:
+                alike.setdefault((cell.parent, cell.label), []).append(at)
+        for some in alike.values():
+            ways = [self.live.label(one) for at in some if (one := self.tree.nodes[at].branch) is not None]
+            for at, step in zip(some, _first_difference(ways) if len(some) > 1 else (), strict=False):
+                told = frames_in_words((step,), None, _LABEL) if self.by == "stack" else clean(step)
+                cells[at] = replace(cells[at], label=f"{told} → {cells[at].label}")
+        return cells
 
     def _cell(self, node: Node, at: int, group: str) -> Cell:
         base, head, base_count, head_count = node.weights[:4].tolist()
@@ -179,6 +192,12 @@ class Look:
     def same(self) -> bool:
         """Whether both sides hold the same, group by group."""
         return int(self.live.paths.sums(self.way[0])[CHANGED]) == 0
+
+
+def _first_difference(ways: Sequence[Sequence[str]]) -> list[str]:
+    """Of each way its step at the first place where they are not all the same."""
+    place = next((at for at, steps in enumerate(zip(*ways, strict=False)) if len(set(steps)) > 1), 0)
+    return [way[place] for way in ways]
 
 
 class Looks:

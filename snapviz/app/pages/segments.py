@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import Dash, Input, Output, State, html, no_update
+from dash import Dash, Input, Output, State, dcc, html, no_update
 
 from snapviz.app import controls
 from snapviz.app.results import Results
@@ -82,6 +82,7 @@ def _side(side: str) -> Any:
                 ),
                 title="click: the map at that moment",
             ),
+            dcc.Store(id=f"seg-axis-{side}"),
             html.Div(id=f"seg-lies-{side}", className="lies", **{"aria-live": "polite"}),
             html.P(id=f"seg-words-{side}", className="faint"),
             html.Div(
@@ -210,12 +211,16 @@ def _curve(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
     @app.callback(
         Output(f"seg-curve-{side}", "figure"),
         Output(f"seg-curve-{side}", "style"),
+        Output(f"seg-axis-{side}", "data"),
         Input("state", "data"),
         State(f"seg-curve-{side}", "relayoutData"),
+        State(f"seg-axis-{side}", "data"),
     )
-    def draw(data: dict[str, Any] | None, moved: dict[str, Any] | None) -> tuple[Any, ...]:
-        figure = drawn(PageState.of(data), moved)
-        return figure, {"height": f"{CURVE_PX}px"} if figure["data"] else {"display": "none"}
+    def draw(data: dict[str, Any] | None, moved: dict[str, Any] | None, axis: str | None) -> tuple[Any, ...]:
+        state = PageState.of(data)
+        # a window in seconds means nothing in events
+        figure = drawn(state, moved if axis == state.axis else None)
+        return figure, {"height": f"{CURVE_PX}px"} if figure["data"] else {"display": "none"}, state.axis
 
     # apart from the other: a graph that finds its size says so too, and of two answers only the later one is taken
     @app.callback(

@@ -17,7 +17,7 @@ from snapviz.report.plots.base import Figure, figure, packed
 from snapviz.schema import Spread
 from snapviz.units import format_bytes
 
-__all__ = ["SEQUENTIAL", "WIDEST_PX", "column_labels", "heatmap", "phase_labels", "spreads"]
+__all__ = ["SEQUENTIAL", "WIDEST_PX", "column_labels", "heatmap", "phase_labels", "spreads", "uncertain"]
 
 SEQUENTIAL = ((0.0, "#eaf2fa"), (0.25, "#b5d2ea"), (0.5, "#6aa5d2"), (0.75, "#2a6fae"), (1.0, "#0a3161"))
 _DIVERGING = (
@@ -136,9 +136,14 @@ def _bar(most: float, delta: bool) -> dict[str, Any]:
     }
 
 
+def uncertain(least: bool, delta: bool) -> str:
+    """What stands before a peak that may have been higher, or a difference of such."""
+    return ("~ " if delta else "≥ ") if least else ""
+
+
 def _amount(value: int, least: bool, delta: bool, decimals: int = 2) -> str:
     sign = ("▲ " if value > 0 else "▼ " if value < 0 else "") if delta else ""
-    return f"{'≥ ' if least and not delta else ''}{sign}{format_bytes(value, signed=delta, decimals=decimals)}"
+    return f"{uncertain(least, delta)}{sign}{format_bytes(value, signed=delta, decimals=decimals)}"
 
 
 def _texts(cells: Drawn, delta: bool, outliers: set[tuple[int, int]]) -> list[list[str]]:

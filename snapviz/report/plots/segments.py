@@ -240,6 +240,7 @@ _LAYERS = (
     ("free, private pools", "private_bytes", "rgba(125, 143, 91, 0.55)"),
     ("free, can be given back", "whole_bytes", f"rgba({_GREY}, 0.28)"),
 )
+_BESIDES = ("reserved", "largest free block", "out of memory")
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _NAMED = 14
 """Characters of a phase's name at which a band needs so much room."""
@@ -281,7 +282,7 @@ def free_over_time(found: FreeLayers, marks: Marks, top_bytes: int | None = None
     data = []
     for name, field, colour in _LAYERS:
         values = getattr(found, field)
-        if values.any():
+        if (values > 0).any():
             shape = {"shape": "hv", "width": 0}
             data.append(line(name, values, stackgroup="reserved", fillcolor=colour, line=shape))
     data.append(
@@ -296,11 +297,14 @@ def free_over_time(found: FreeLayers, marks: Marks, top_bytes: int | None = None
         dots = {"shape": "hv", "width": 1, "color": colours.MORE}
         data.append(line("largest free block", found.largest_bytes, line=dots))
     data += _oom_marks(marks, one, unit)
-    below = 34 + _legend_px(len(data))
+    # whatever there is to tell: beside another run's a curve of the same scale has the same height
+    below = 34 + _legend_px(len(_LAYERS) + len(_BESIDES))
     return figure(
         data,
         {
             "height": CURVE_PX,
+            # a window of one axis means nothing on the other
+            "uirevision": "/".join(marks.axis),
             "margin": {"l": 64, "r": 12, "t": 8, "b": below},
             "xaxis": marks.axis | {"zeroline": False, "range": _range(marks.place)},
             "yaxis": {"title": {"text": unit}, "rangemode": "tozero", "range": [0, 1.06 * most / one or 1]},
