@@ -17,6 +17,7 @@ from snapviz.analyze.run import RankFailure, Run
 from snapviz.analyze.stacking import OTHER, Groups
 from snapviz.app.controls import notice, table
 from snapviz.app.timelinesides import SIDES, Sides
+from snapviz.replay.model import START
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots.colours import DANGLING
 from snapviz.report.plots.timeline import Titles
@@ -154,7 +155,7 @@ def groups_panel(sides: Sides, seen: OverTime, groups: Groups, sizes: Sequence[I
         rows.append(_cells(DANGLING, "of it dangling", dangling, both, "dangling-row"))
     shown = [at for at, one in enumerate(sizes) if one is not None]
     head = [groups.by, *(SIDES[at] for at in shown), *(["Δ"] if both else [])]
-    where = ", ".join(f"{SIDES[at]} after event {s.peak_event:,}" for at in shown if (s := seen.sides[at]) is not None)
+    where = ", ".join(f"{SIDES[at]} {_after(s.peak_event)}" for at in shown if (s := seen.sides[at]) is not None)
     return html.Div(
         [
             html.H2("At the peak of what is shown"),
@@ -167,6 +168,10 @@ def groups_panel(sides: Sides, seen: OverTime, groups: Groups, sizes: Sequence[I
             ),
         ]
     )
+
+
+def _after(event: int) -> str:
+    return "before the first event" if event == START else f"after event {event:,}"
 
 
 def phases_table(seen: OverTime) -> Any:

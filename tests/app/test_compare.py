@@ -373,7 +373,7 @@ def test_runs_without_a_rank_in_common() -> None:
     )
     assert "nothing was compared" in told
     assert "only in a: rank 0, 1" in told
-    assert "No rank is in both runs" in told
+    assert "No rank could be read in both runs" in told
 
 
 def test_one_run_is_shown_by_itself(results: Results) -> None:

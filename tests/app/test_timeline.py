@@ -21,6 +21,7 @@ from snapviz.app.timelinemoment import allocation_panel, cursor_panel, under_wor
 from snapviz.app.timelinesides import clicked, named, picked, pointed, sides_of, stepped
 from snapviz.app.timelinewords import groups_panel, notices, phases_table, said, titles
 from snapviz.errors import UsageError
+from snapviz.report.plots.timeline import timeline
 from tests.app.test_shell import SAMPLES
 
 PAIR = State(page="timeline", base="thunder_478/main", head="thunder_478/pr", axis="event")
@@ -158,6 +159,20 @@ def test_groups_at_the_peak_sum_to_it(results: Results) -> None:
     assert "parameter 0 B 4.00 MiB ▲ +4.00 MiB" in told
     assert "allocated 10.00 MiB 14.00 MiB ▲ +4.00 MiB" in told
     assert told.endswith("of it dangling 0 B 4.00 MiB ▲ +4.00 MiB")
+
+
+def test_a_peak_before_the_first_event_has_no_number(results: Results) -> None:
+    sides = sides_of(PAIR, results)
+    seen = over_time(sides.facts, sides.asked)
+    first = seen.sides[0]
+    assert first is not None
+    early = replace(seen, sides=(replace(first, peak_event=-1), seen.sides[1]))
+    told = text(groups_panel(sides, early, *peak_groups(sides.facts, early)))
+    assert "base before the first event, head after event 9" in told
+    figure = timeline(early, titles(sides), [None, None])
+    hover = [one["hovertemplate"] for one in figure["data"] if one.get("name") == "peak"]
+    assert "bytes, before the first event<" in hover[0]
+    assert "bytes, event 9<" in hover[1]
 
 
 def test_the_picture_is_a_table_too(results: Results) -> None:

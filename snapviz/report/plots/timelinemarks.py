@@ -7,6 +7,7 @@ from typing import Any
 from snapviz.analyze.marks import Mark
 from snapviz.analyze.overtime import Side
 from snapviz.analyze.phases import fold
+from snapviz.replay.model import START
 from snapviz.report.plots import colours
 from snapviz.report.plots.words import words
 from snapviz.units import format_bytes
@@ -134,6 +135,7 @@ def _markers(name: str, marks: tuple[Mark, ...], symbol: str, colour: str, heigh
 
 def peak_mark(side: Side, axes: dict[str, str]) -> dict[str, Any]:
     """The highest point of the window."""
+    when = "before the first event" if side.peak_event == START else f"event {side.peak_event:,}"
     return {
         "type": "scatter",
         "mode": "markers",
@@ -142,6 +144,6 @@ def peak_mark(side: Side, axes: dict[str, str]) -> dict[str, Any]:
         "x": [side.peak_place],
         "y": [side.peak_bytes],
         "marker": {"symbol": "circle-open", "size": 9, "color": colours.MORE, "line": {"width": 2}},
-        "hovertemplate": f"peak of what is shown: {side.peak_bytes:,} bytes, event {side.peak_event:,}<extra></extra>",
+        "hovertemplate": f"peak of what is shown: {side.peak_bytes:,} bytes, {when}<extra></extra>",
         **axes,
     }
