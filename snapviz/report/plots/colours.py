@@ -8,11 +8,11 @@ __all__ = ["BASE", "CATEGORY", "DANGLING", "FAINT", "FREE", "HEAD", "LESS", "MOR
 
 BASE = "#8c959f"
 """Of base: grey, what head is compared with."""
-HEAD = "#5e4fa2"
+HEAD = "#7566c4"
 """Of head, where neither more nor less is meant."""
 MORE = "#b35900"
 """Head has more."""
-LESS = "#0b5cad"
+LESS = "#1d6cc0"
 """Head has less."""
 DANGLING = "#d6006c"
 """What should have been gone: the one colour that nothing else has."""
