@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snapviz.analyze.describe import fake_group_of
-from snapviz.analyze.facts import Facts
+from snapviz.analyze.facts import MEASURES, Facts
 from snapviz.analyze.moments import DEFAULT_POINTS, parse_at
 from snapviz.analyze.run import RankFailure, Run
 from snapviz.app.results import Results
@@ -14,7 +14,7 @@ from snapviz.compare.align import align_ranks
 from snapviz.compare.verdict import told_apart
 from snapviz.errors import RunError, SnapvizError
 from snapviz.report.diffsaid import worst_rank
-from snapviz.schema import DiffReport, Point
+from snapviz.schema import DiffReport, MeasureName, Point
 
 __all__ = ["Sides", "doubts_of", "names_of", "numbers_of", "rank_of", "rank_options", "shown_point", "sides_of"]
 
@@ -46,7 +46,7 @@ class Sides:
 
 
 def sides_of(results: Results, state: State) -> Sides:
-    """The rank that a state asks for, the worst or the first where it asks for none. Raises ``SnapvizError``."""
+    """The rank that a state asks for, where it asks for none that of ``rank_of``. Raises ``SnapvizError``."""
     numbers = numbers_of(results, state)
     if not numbers:
         raise RunError("no rank of the runs that are chosen could be read")
@@ -104,22 +104,61 @@ def shown_point(report: DiffReport, at: str) -> Point | None:
 
 
 def rank_of(results: Results, state: State) -> int:
-    """The rank that every page shows: the one that is chosen, else the one that grew most at the point of the first
-    screen, or at the run's end or peak where the state names that, else the first there is."""
-    numbers = numbers_of(results, state)
+    """The rank that every page shows: the one that is chosen.
+
+    Else of two runs the one that grew most at the point of the first screen, or at the run's end or peak where the
+    state names that, and of one run the one that peaks highest; else the first there is.
+    """
     if state.rank is not None:
+        numbers = numbers_of(results, state)
         # the lone rank of each run has one number, by whichever of the two it is asked for
         mine = (rank for rank, own in numbers.items() if state.rank in own)
         return state.rank if state.rank in numbers else next(mine, state.rank)
-    worst = _worst(results, state) if state.base and state.head else None
-    return worst if worst in numbers and worst is not None else min(numbers, default=0)
+    return _chosen(results, state)[0]
 
 
 def rank_options(results: Results, state: State) -> list[tuple[str, str]]:
     """The ranks that can be picked, of the control that every page of one rank has."""
-    own = rank_of(results, state.with_(rank=None))
-    which = "the worst" if state.base and state.head else "the first"
+    own, which = _chosen(results, state)
     return [("", f"{which}: {own}"), *((str(rank), str(rank)) for rank in numbers_of(results, state))]
+
+
+def _chosen(results: Results, state: State) -> tuple[int, str]:
+    """The rank that is shown where nobody picked one, and why that one."""
+    numbers = numbers_of(results, state)
+    if state.base and state.head:
+        found, which = _worst(results, state), "largest difference"
+    else:
+        found, which = _highest(results, state), "highest peak"
+    if found is None or found not in numbers:
+        return min(numbers, default=0), "the first"
+    return found, which
+
+
+def _highest(results: Results, state: State) -> int | None:
+    """Of the one run that is chosen; the lowest number among equals."""
+    run_id = state.base or state.head
+    if not run_id:
+        return None
+    alone = State(base=state.base, head=state.head)
+    peaks = results.kept("peaks", alone, lambda: _peaks(results, run_id, state.measure), state.measure)
+    return min(peaks, key=lambda one: (-one[1], one[0]), default=(None, 0))[0]
+
+
+def _peaks(results: Results, run_id: str, measure: str) -> list[tuple[int, int]]:
+    """Each rank that can be read, and the bytes of its peak."""
+    found = []
+    for rank in results.run(run_id).ranks:
+        try:
+            replay = results.facts(run_id, rank.rank).replay
+        except SnapvizError:
+            continue
+        found.append((rank.rank, replay.peak(_measure(measure), 0, len(replay))[0]))
+    return found
+
+
+def _measure(text: str) -> MeasureName:
+    return next((one for one in MEASURES if one == text), "allocated")
 
 
 def _worst(results: Results, state: State) -> int | None:

@@ -136,4 +136,4 @@ def test_cells_beside_each_other_that_read_alike_are_told_apart(looks: Looks) ->
 def test_moments_and_ranks_can_be_picked(looks: Looks) -> None:
     look = looks.of(THUNDER)
     assert {"", "end", "phase:shard:peak", "phase:train/step0:end"} <= {value for value, _ in at_options(look)}
-    assert rank_options(looks._results, THUNDER) == [("", "the worst: 0"), ("0", "0"), ("1", "1")]
+    assert rank_options(looks._results, THUNDER) == [("", "largest difference: 0"), ("0", "0"), ("1", "1")]

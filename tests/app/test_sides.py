@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
+from snapviz.analyze.facts import MEASURES
 from snapviz.analyze.marks import phase_ends
+from snapviz.analyze.peak import Ask, peak
+from snapviz.analyze.run import load_run
 from snapviz.app.pages import compare, compare_rows, compare_top
 from snapviz.app.pages.live_look import Looks
 from snapviz.app.pages.live_parts import above
@@ -16,6 +21,7 @@ from snapviz.app.spaces import Spaces
 from snapviz.app.state import State
 from snapviz.app.timelinemoment import cursor_panel
 from snapviz.app.timelinesides import sides_of
+from snapviz.schema import MeasureName
 from tests.analyze.builders import SAMPLES
 from tests.app.test_timeline import text
 
@@ -34,12 +40,38 @@ def test_every_page_of_one_rank_shows_the_worst(results: Results, at: str) -> No
     assert listing is not None
     assert listing.ranks[0].rank == 1
     assert rank_of(results, state) == 1
-    assert rank_options(results, state)[0] == ("", "the worst: 1")
+    assert rank_options(results, state)[0] == ("", "largest difference: 1")
     assert sides_of(state.with_(page="timeline"), results).rank == 1
     assert Looks(results).of(state.with_(page="live")).sides.rank == 1
     assert [Spaces(results).side(state, side).space.facts.rank for side in ("base", "head")] == [1, 1]
     assert rank_of(results, state.with_(rank=0)) == 0
-    assert rank_options(results, State(head="ddp")) == [("", "the first: 0"), ("0", "0"), ("1", "1")]
+    assert rank_options(results, State(head="ddp")) == [("", "highest peak: 0"), ("0", "0"), ("1", "1")]
+
+
+@pytest.mark.parametrize("side", ["base", "head"])
+@pytest.mark.parametrize("measure", MEASURES)
+def test_of_one_run_alone_every_page_shows_the_rank_that_peaks_highest(
+    results: Results, side: Literal["base", "head"], measure: MeasureName
+) -> None:
+    state = State(measure=measure).with_(**{side: "uneven_ranks"})
+    run = load_run(SAMPLES / "uneven_ranks")
+    peaks = {one.rank: one.facts().replay.peak(measure, 0, len(one.facts().replay))[0] for one in run.ranks}
+    assert max(peaks, key=lambda rank: peaks[rank]) == 1
+    assert rank_of(results, state) == 1
+    assert rank_options(results, state)[0] == ("", "highest peak: 1")
+    assert sides_of(state.with_(page="timeline"), results).rank == 1
+    assert Spaces(results).side(state, side).space.facts.rank == 1
+    look = Looks(results).of(state.with_(page="live"))
+    assert look.sides.rank == 1
+    assert [when.total_bytes for when in look.when if when] == [peaks[1]]
+    assert rank_of(results, state.with_(rank=0)) == 0
+
+
+def test_of_equal_peaks_the_lowest_number(results: Results) -> None:
+    run = load_run(SAMPLES / "ddp")
+    assert len({one.facts().replay.peak("allocated", 0, len(one.facts().replay))[0] for one in run.ranks}) == 1
+    assert rank_of(results, State(base="ddp")) == 0
+    assert peak(load_run(SAMPLES / "uneven_ranks"), Ask()).worst_rank == rank_of(results, State(head="uneven_ranks"))
 
 
 def test_an_event_has_one_number_which_is_that_of_the_address(results: Results) -> None:
