@@ -2,17 +2,18 @@
 
 Legend: n held allocations of one side, g groups of both sides that are one path, d distinct paths.
 
-Both sides are matched by names that are comparable (``stacks.py``, ``keys.py``), never by address. Swapping
-base and head gives the same tree with its two sides swapped.
+Both sides are matched by names that are comparable (``stacks.py``, ``keys.py``), never by address, and what is one
+unchanged row of a comparison (``rows.py``) is no change here. Swapping base and head gives the same tree with its two
+sides swapped.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,20 @@ import numpy.typing as npt
 from snapviz.analyze.facts import ROOT
 from snapviz.analyze.groups import group_keys, sums
 from snapviz.analyze.tree import Branch, PathTree
-from snapviz.compare.keys import BIRTH, CATEGORY, CATEGORY_NAMES, DANGLING, MODULE, OWNER, WHERE, Held, Keys, joint_keys
+from snapviz.compare.keys import (
+    BIRTH,
+    CATEGORY,
+    CATEGORY_NAMES,
+    DANGLING,
+    MODULE,
+    OWNER,
+    WHERE,
+    Basis,
+    Held,
+    Keys,
+    basis_of,
+    joint_keys,
+)
 from snapviz.compare.rank import RankDiff
 from snapviz.schema import UNUSED
 
@@ -87,6 +101,9 @@ class Where:
     frames: tuple[str, ...]  # ``function (file)``, innermost first
     base_lines: tuple[int, ...] | None  # of each frame; none where base has no such stack
     head_lines: tuple[int, ...] | None
+    base_frames: tuple[
+        str, ...
+    ]  # of what head made elsewhere, and is the same: where base did; () where it is ``frames``
     base_bytes: int
     head_bytes: int
     base_count: int
@@ -96,12 +113,16 @@ class Where:
 class LiveTree:
     """The tree, and what its branches hold."""
 
-    def __init__(self, keys: Keys, sides: Sequence[Held], by: Division, folded: bool) -> None:
+    def __init__(self, keys: Keys, sides: Sequence[Held], row: Int64, by: Division, folded: bool) -> None:
+        """``row`` [N] is the row that each member would have in a comparison, base's first."""
         self._keys, self._sides = keys, sides
         self._folded = folded
         self._joint = np.concatenate([side.key for side in sides])
         self._size = np.concatenate([side.size for side in sides])
         self._of_head = np.arange(len(self._size)) >= len(sides[0].size)
+        self._seen = self._stacks_seen()
+        self._meet(row, WHERE, self._seen.get)
+        self._meet(row, MODULE, keys.modules.__getitem__)
         # what is unused is no allocation
         self._is_one = self._joint[:, CATEGORY] != _UNUSED_CODE
         columns = _COLUMNS[by]
@@ -113,6 +134,33 @@ class LiveTree:
         weights = self.paths.weights
         larger = np.maximum(weights[BASE], weights[HEAD])
         self.paths.weigh(np.stack([larger, abs(weights[HEAD] - weights[BASE])]))
+
+    def _stacks_seen(self) -> dict[int, tuple[str, ...]]:
+        """Each stack's texts, outermost first, by its joint id."""
+        distinct, first = np.unique(self._joint[:, WHERE], return_index=True)
+        texts = self._keys.stacks.frame_texts
+        paths = [self._path(member) for member in first.tolist()]
+        return {
+            where: tuple(texts[frame] for frame in path[::-1].tolist()) or (NO_STACK_TEXT,)
+            for where, path in zip(distinct.tolist(), paths, strict=True)
+        }
+
+    def _meet(self, row: Int64, column: int, name: Callable[[int], Any]) -> None:
+        """What a row holds on both sides alike, but not in the same places, is put in one of them: the name says that
+        it is the same, wherever it was made."""
+        place, count = group_keys([row, self._joint[:, column]])
+        moved = self._apart(place, count)[place] & ~self._apart(row, int(row.max(initial=-1)) + 1)[row]
+        order = np.flatnonzero(moved)[np.argsort(row[moved], kind="stable")]
+        for members in np.split(order, np.flatnonzero(np.diff(row[order])) + 1) if len(order) else ():
+            # of several the one whose name comes first, whichever side it is on
+            self._joint[members, column] = min(np.unique(self._joint[members, column]).tolist(), key=name)
+
+    def _apart(self, group: Int64, count: int) -> npt.NDArray[np.bool_]:
+        """[g] whether the sides differ, in bytes or in allocations."""
+        base, head = [(group[side], self._size[side]) for side in (~self._of_head, self._of_head)]
+        both = zip(sums(*base, count), sums(*head, count), strict=True)
+        apart: npt.NDArray[np.bool_] = np.any([one != other for one, other in both], axis=0)
+        return apart
 
     def _sums(self, group: Int64, count: int) -> Iterator[Int64]:
         """Bytes of base and of head, then allocations: [g] each."""
@@ -127,7 +175,7 @@ class LiveTree:
             if key[CATEGORY] == _UNUSED_CODE:
                 yield [UNUSED_TEXT]
             elif by == "stack":
-                yield self._frames(member)
+                yield list(self._seen[int(key[WHERE])])
             elif by == "module":
                 yield self._module(self._keys.modules[key[MODULE]], CATEGORY_NAMES[key[CATEGORY]])
             else:
@@ -147,11 +195,9 @@ class LiveTree:
         parts = name.split(".", _PARTS)
         return ["*" if part.isdecimal() else part for part in parts] if self._folded else parts
 
-    def _frames(self, member: int) -> list[str]:
-        side = int(self._of_head[member])
-        path = self._keys.stacks.path(side, self._stack_of(member))
-        texts = self._keys.stacks.frame_texts
-        return [texts[frame] for frame in path[::-1].tolist()] or [NO_STACK_TEXT]
+    def _path(self, member: int) -> Int64:
+        """Frames of a member's own stack, innermost first."""
+        return self._keys.stacks.path(int(self._of_head[member]), self._stack_of(member))
 
     def _stack_of(self, member: int) -> int:
         """The stack of a member, in its own file."""
@@ -228,7 +274,11 @@ class LiveTree:
         known = own[side]
         assert known is not None
         lines = [None if stack is None else stacks.lines(at, stack) for at, stack in enumerate(own)]
-        return Where(stacks.texts(side, known), lines[0], lines[1], *values)
+        texts = stacks.texts(side, known)
+        elsewhere = stacks.texts(0, own[0]) if side and own[0] is not None else texts
+        if elsewhere == texts:
+            elsewhere = ()
+        return Where(texts, lines[0], lines[1], elsewhere, *values)
 
     def _members(self, branch: Branch) -> Int64:
         """Positions among the members of both sides."""
@@ -266,13 +316,22 @@ def live_tree(
     is that of ``both``. With ``reserved`` what no allocation has is a branch of its own.
     """
     assert by in get_args(Division)
-    keys = Keys(both.stacks, both.basis, both.view.masks, both.view.options.measure)
+    basis = _basis(both, events)
+    keys = Keys(both.stacks, basis, both.view.masks, both.view.options.measure)
     sides = []
     for side, (facts, event) in enumerate(zip((both.base, both.head), events, strict=True)):
         found = keys.side(side, facts, -1 if event is None else event)
         sides.append(found if event is not None else _nothing(found))
-    sides, _, _ = joint_keys(sides, both.basis, keys.before, None)
-    return LiveTree(keys, sides, by, folded)
+    sides, row, _ = joint_keys(sides, basis, keys.before, None)
+    return LiveTree(keys, sides, row, by, folded)
+
+
+def _basis(both: RankDiff, events: tuple[int | None, int | None]) -> Basis:
+    """What both are compared by; of one run alone, or twice, all that is known of it, however late it begins."""
+    if None not in events and both.base is not both.head:
+        return both.basis
+    alone = both.head if events[0] is None else both.base
+    return replace(basis_of(alone, alone), history=True)
 
 
 def _nothing(held: Held) -> Held:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from snapviz.analyze.facts import MEASURES
+from snapviz.analyze.facts import CATEGORIES, MEASURES
 from snapviz.analyze.moments import parse_at
+from snapviz.analyze.peak import Ask, live_groups, peak
+from snapviz.analyze.run import Run, load_run
 from snapviz.analyze.tree import Branch
+from snapviz.compare.held import held, unused_bytes
 from snapviz.compare.livetree import BASE, BASE_COUNT, CHANGED, EITHER, HEAD, HEAD_COUNT, Division, LiveTree, live_tree
 from snapviz.compare.rank import RankDiff
 from snapviz.compare.view import view_of
-from tests.analyze.builders import MIB, Trace, frame, run_of, sample
+from snapviz.schema import UNUSED
+from tests.analyze.builders import MIB, Trace, frame, record, run_of, sample
 
 PAIRS = [("thunder_478/main", "thunder_478/pr"), ("litgpt_eager_2/main", "litgpt_eager_2/pr"), ("fsdp1", "ddp")]
 DIVISIONS: tuple[Division, ...] = ("stack", "module", "category")
@@ -202,3 +209,97 @@ def test_what_is_searched_for_counts_every_path_once() -> None:
     assert tree.weights_with(main).tolist() == whole(tree)
     assert tree.weights_with(tree.looked_for("__init__ (/"))[: HEAD + 1].tolist() == [0, 4_194_304]
     assert tree.weights_with(set()).tolist() == [0] * 6
+
+
+# ------------------------------------------------------------------ one run alone
+
+
+def by_category(tree: LiveTree, side: int) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for part in tree.parts(tree.paths.root(), 10**6)[0]:
+        found[part.category] += (part.base_bytes, part.head_bytes)[side]
+    return {category: count for category, count in found.items() if count}
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_categories_of_one_run_alone_are_those_that_every_command_says(shared: Path, measure: str) -> None:
+    for path in sorted((shared / "corpus").glob("*.pickle.xz")):
+        facts = load_run(path).ranks[0].facts()
+        event = facts.replay.peak(measure, 0, len(facts.replay))[1]  # type: ignore[arg-type]
+        live, size = held(facts, event, measure)  # type: ignore[arg-type]
+        wanted: Counter[str] = Counter()
+        for code, count in zip(facts.category[live].tolist(), size.tolist(), strict=True):
+            wanted[CATEGORIES[code]] += count
+        if measure == "reserved":
+            wanted[UNUSED] = unused_bytes(facts, event)
+        if measure == "allocated":
+            told = {group.label: group.live_bytes for group in live_groups(facts, event, "category")}
+            assert told == dict(wanted)
+        both = RankDiff(0, facts, facts, view_of(measure=measure))  # type: ignore[arg-type]
+        for events_of, side in (((event, None), 0), ((None, event), 1), ((event, event), 0)):
+            tree = live_tree(both, events_of, "category")
+            assert by_category(tree, side) == {one: count for one, count in wanted.items() if count}, path.name
+
+
+@pytest.mark.parametrize("name", ["inductor-frames", "pair-grad"])
+def test_categories_of_one_run_alone_are_those_of_the_peak_command(shared: Path, name: str) -> None:
+    run = load_run(shared / "corpus" / f"{name}.pickle.xz")
+    (rank,) = peak(run, Ask(by="category"), run.ranks[0].rank).ranks
+    facts = run.ranks[0].facts()
+    tree = live_tree(RankDiff(0, facts, facts), (None, rank.moment.event), "category")
+    assert by_category(tree, 1) == {one.label: one.live_bytes for one in rank.categories}
+
+
+# ------------------------------------------------------------------ what a comparison calls the same
+
+
+Made = list[tuple[int, int, int]]
+"""Of each parameter: its size in MiB, where its first half was made, and where its second was."""
+
+
+def named_run(made: Made) -> Run:
+    """Parameters that a record names, in two allocations each, made on the way through one of three functions."""
+    trace = Trace()
+    start = trace.now
+    names = []
+    for index, (mib, *places) in enumerate(made):
+        for half, place in enumerate(places):
+            address = trace.alloc(mib, frame("init"), frame(f"make{place}"), frame("main"))
+            kind = "parameter" if half == 0 else "gradient"
+            names.append((kind, f"layers.{index}.weight", address, mib * MIB))
+    trace.alloc(60, frame("forward"), frame("main"))
+    end = trace.tick()
+    return run_of(trace, records=[record([("train", start, end)], [(end, names)])])
+
+
+MADE = st.lists(st.tuples(st.sampled_from([20, 40]), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=4)
+
+
+@given(MADE, MADE)
+def test_what_a_comparison_calls_unchanged_is_no_change_in_the_tree(base: Made, head: Made) -> None:
+    both = RankDiff(0, named_run(base).rank(0).facts(), named_run(head).rank(0).facts())
+    rows = both.point(parse_at("end")).rows
+    moved = sum(row.base_bytes + row.head_bytes for row in rows)
+    for by in DIVISIONS:
+        tree = live_tree(both, events(both, "end"), by)
+        root = whole(tree)
+        assert root[CHANGED] <= moved
+        assert root[HEAD] - root[BASE] == sum(row.delta_bytes for row in rows)
+        assert int(tree.paths.weights[CHANGED].sum()) == root[CHANGED]
+        stacks, more = tree.stacks(tree.paths.root(), 10**6)
+        assert more == 0
+        assert sum(abs(one.head_bytes - one.base_bytes) for one in stacks) <= moved
+        for one in stacks:
+            assert one.base_lines is None or len(one.base_lines) == len(one.base_frames or one.frames)
+            assert one.head_lines is None or len(one.head_lines) == len(one.frames)
+
+
+def test_a_shard_that_was_made_on_another_way_is_the_same_shard() -> None:
+    both = both_of(*PAIRS[0])
+    tree = live_tree(both, events(both))
+    changed = [where for where in tree.stacks(tree.paths.root(), 100)[0] if where.base_bytes != where.head_bytes]
+    assert [where.head_bytes - where.base_bytes for where in changed] == [4_194_304]
+    (moved,) = [where for where in tree.stacks(tree.paths.root(), 100)[0] if where.base_frames]
+    assert (moved.base_bytes, moved.head_bytes) == (2_097_152, 2_097_152)
+    assert any(text.startswith("fsdp (") for text in moved.base_frames)
+    assert not any(text.startswith("fsdp (") for text in moved.frames)
