@@ -131,6 +131,7 @@ class LiveTree:
         first[self._group[::-1]] = np.arange(len(self._group))[::-1]
         self.labels, steps, offsets = _numbered(list(self._texts(by, first)))
         self.paths = PathTree(steps, offsets, np.stack([*self._sums(self._group, count)]))
+        self._categories = self._weigh_categories()
         weights = self.paths.weights
         larger = np.maximum(weights[BASE], weights[HEAD])
         self.paths.weigh(np.stack([larger, abs(weights[HEAD] - weights[BASE])]))
@@ -167,6 +168,21 @@ class LiveTree:
         for values in (self._size, self._is_one.astype(np.int64)):
             for of_side in (~self._of_head, self._of_head):
                 yield sums(group[of_side], values[of_side], count)[0]
+
+    def _weigh_categories(self) -> Int64:
+        """[2, c, d + 1] bytes of base and of head in each category, summed over the paths before each."""
+        path = self.paths.path[self._group]
+        code = np.where(self._joint[:, DANGLING] == 1, len(CATEGORY_NAMES), self._joint[:, CATEGORY])
+        found = np.zeros((2, len(CATEGORY_NAMES) + 1, len(self.paths) + 1), np.int64)
+        np.add.at(found, (self._of_head.astype(np.int64), code, path + 1), self._size)
+        summed: Int64 = np.cumsum(found, axis=2)
+        return summed
+
+    def category(self, branch: Branch, side: int) -> str:
+        """The category that has most of a branch's bytes in ``BASE`` or ``HEAD``; "" where it holds nothing there."""
+        held = self._categories[side, :, branch.stop] - self._categories[side, :, branch.first]
+        most = int(held.argmax())
+        return (*CATEGORY_NAMES, DANGLES)[most] if held[most] else ""
 
     def _texts(self, by: Division, members: Int64) -> Iterator[list[str]]:
         """The path of each of these members, in texts, outermost first."""

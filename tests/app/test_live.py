@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
+from snapviz.app.pages.live_columns import Columns, columns_of
 from snapviz.app.pages.live_look import Look, Looks
 from snapviz.app.pages.live_parts import above, at_options, below, trail
 from snapviz.app.results import Results
 from snapviz.app.runs import Registry
 from snapviz.app.sides import rank_options
 from snapviz.app.state import State
+from snapviz.compare.keys import CATEGORY_NAMES
+from snapviz.compare.livetree import DANGLES
 from snapviz.errors import RunError, UsageError
 from snapviz.report.plots.icicle import icicle
+from snapviz.units import format_bytes
+from tests.app.callbacks import Pages
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
 THUNDER = State(page="live", base="thunder_478/main", head="thunder_478/pr")
@@ -91,7 +97,7 @@ def test_cursors_go_before_the_moment_and_stay_within_the_recording(looks: Looks
 def test_one_run_alone_and_a_moment_that_one_side_lacks(looks: Looks) -> None:
     alone = State(page="live", head="thunder_478/pr")
     look = looks.of(alone)
-    assert look.drawn == "head"
+    assert (look.drawn, look.alone) == ("head", 1)
     assert page(look, alone).startswith("pr holds 14.00 MiB at the peak of the run, on rank 0.")
     lacking = State(page="live", base="thunder_478/main", head="litgpt_eager_2/pr", at="phase:jit:peak")
     assert "has no phase jit" in page(looks.of(lacking), lacking)
@@ -137,3 +143,81 @@ def test_moments_and_ranks_can_be_picked(looks: Looks) -> None:
     look = looks.of(THUNDER)
     assert {"", "end", "phase:shard:peak", "phase:train/step0:end"} <= {value for value, _ in at_options(look)}
     assert rank_options(looks._results, THUNDER) == [("", "largest difference: 0"), ("0", "0"), ("1", "1")]
+
+
+@pytest.mark.parametrize("by", ["", "module", "category"])
+@pytest.mark.parametrize("side", ["base", "head"])
+def test_one_run_alone_is_not_drawn_as_a_difference(looks: Looks, side: str, by: str) -> None:
+    state = State(page="live", by=by, q="a").with_(**{side: "litgpt_eager_2/pr"})
+    look = looks.of(state)
+    said = page(look, state)
+    assert not [sign for sign in ("▲", "▼", "Δ", "±") if sign in said]
+    assert "share" in said
+    columns = columns_of(look)
+    assert columns.heads == ["bytes", "share", "allocations"]
+    whole = look.live.paths.sums(look.way[0])
+    assert texts(columns.of(whole)).startswith(f"{format_bytes(int(whole[look.alone or 0]))}100.0%")
+    groups = {cell.group for cell in look.cells if cell.group}
+    assert groups <= {*CATEGORY_NAMES, DANGLES}
+    assert len(groups) > 2
+    assert "▲" not in json.dumps(icicle(look.cells, look.drawn, alone=True), ensure_ascii=False)
+
+
+def test_shares_are_cut_and_never_nothing() -> None:
+    columns = Columns(1, 3_000, ("", ""))
+    assert [columns.share(size) for size in (0, 1, 3, 2_999, 3_000)] == ["0.0%", "<0.1%", "0.1%", "99.9%", "100.0%"]
+
+
+def test_a_recording_that_begins_late_is_said_to_in_the_headline_and_the_tables(shared: Path, tmp_path: Path) -> None:
+    for name in ("inductor-frames", "pair-grad"):
+        shutil.copy(shared / "corpus" / f"{name}.pickle.xz", tmp_path)
+    looks = Looks(Results(Registry(str(tmp_path)), tmp_path / "kept"))
+    ids = [entry.id for entry in looks._results.runs.all()]
+    alone = State(page="live", head=next(one for one in ids if "inductor" in one))
+    look = looks.of(alone)
+    assert look.sides.facts[1] is not None
+    assert look.sides.facts[1].truncated
+    said = page(look, alone)
+    held = format_bytes(look.when[1].total_bytes) if look.when[1] else ""
+    heading, _, rest = said.partition("\n")
+    assert f"holds ≥ {held} at the peak of the run, as far as it is recorded, on rank 0." in heading
+    assert "allocated bytes, as far as it is recorded" in heading
+    assert f"together≥ {held}" in rest
+    assert "all of rank 0, as far as it is recorded" in rest
+    # the end is whole however late a recording begins
+    end = alone.with_(at="end")
+    assert "≥" not in page(looks.of(end), end)
+    assert "as far as" not in page(looks.of(end), end)
+    both = State(page="live", base=ids[0], head=ids[1])
+    assert "at the peak of the run, as far as it is recorded, on rank 0: " in page(looks.of(both), both)
+    assert " against ≥ " in page(looks.of(both), both)
+
+
+def test_rows_that_are_not_shown_are_counted_in_the_caption(looks: Looks) -> None:
+    state = State(page="live", head="litgpt_eager_2/pr")
+    _, more = looks.of(state).live.parts(looks.of(state).way[0], 20)
+    assert more
+    assert f"all of rank 0: 20 of {20 + more} rows" in page(looks.of(state), state)
+
+
+def test_what_was_made_on_another_way_has_both_ways(looks: Looks) -> None:
+    look = looks.of(THUNDER)
+    said = page(look, THUNDER)
+    assert "The same by its name, and made on another way. In head:" in said
+    assert "fsdp (/tmp/site/thunder/distributed/__init__.py:" in said
+    changed = [cell for cell in look.cells if cell.base_bytes != cell.head_bytes]
+    assert all(cell.delta_bytes == 4 << 20 for cell in changed)
+
+
+def test_the_difference_is_offered_where_there_is_one_and_hits_are_counted(tmp_path: Path) -> None:
+    pages = Pages(SAMPLES, tmp_path)
+    show = next(one for one in pages.of("live") if "live-hits" in str(one))
+    for state, hidden, hits in (
+        (THUNDER, False, ""),
+        (THUNDER.with_(q="no such name"), False, "0 found"),
+        (State(page="live", head="ddp", q="forward"), True, None),
+    ):
+        answer = pages._asked(show, state).get_json()["response"]
+        assert answer["live-draw"]["hidden"] is hidden
+        if hits is not None:
+            assert answer["live-hits"]["children"] == hits

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 
 from snapviz.report.plots.colours import LESS, MORE
-from snapviz.report.plots.icicle import VIEWS, Cell, Drawn, icicle
+from snapviz.report.plots.icicle import VIEWS, Cell, Drawn, category_colour, icicle
 from tests.report.hostile import TEXTS
 
 MIB = 1 << 20
@@ -85,3 +85,12 @@ def test_a_name_never_becomes_markup(name: str) -> None:
         "</b>", "", 1
     )
     assert len(data["labels"][0]) < 1_000
+
+
+def test_of_one_run_alone_nothing_is_compared() -> None:
+    cells = [cell(-1, "all", 0, 4 * MIB), cell(0, "one", 0, 3 * MIB, group="shard"), cell(0, "other", 0, MIB)]
+    data = trace(cells, "head", alone=True)
+    assert data["text"] == ["4.00 MiB", "3.00 MiB", "1.00 MiB"]
+    assert data["customdata"][1] == "<b>one</b><br>3,145,728 bytes, 1 allocation, 75.0% of what is drawn"
+    assert data["marker"]["colors"][1] == category_colour("shard")
+    assert len({category_colour(one) for one in ("shard", "parameter", "dangling parameter", "no such")}) == 4

@@ -19,9 +19,9 @@ __all__ = ["NAME", "PATH", "TITLE", "layout", "register"]
 
 NAME, PATH, TITLE = "live", "/live", "Live"
 
-_BY = (("", "Stack"), ("module", "Module"), ("category", "Category → owner"))
-_LAYERS = (("", "Together"), ("each", "Each"))
-_VIEWS = (("", "Difference"), ("changes", "Only changes"), ("base", "Base"), ("head", "Head"))
+_BY = (("", "stack"), ("module", "module"), ("category", "category → owner"))
+_LAYERS = (("", "together"), ("each", "each"))
+_VIEWS = (("", "difference"), ("changes", "only changes"), ("base", "base"), ("head", "head"))
 _MEASURES = (("allocated", "allocated"), ("requested", "requested"), ("active", "active"), ("reserved", "reserved"))
 
 
@@ -32,13 +32,23 @@ def layout(state: State, results: Results) -> Any:
             html.Div(id="live-above"),
             html.Div(
                 [
-                    controls.select("at", "Moment", _with(state.at, [("", "peak of the run")]), state.at, w=230),
-                    controls.select("rank", "Rank", [("", "the worst")], "", w=130),
-                    controls.select("measure", "Bytes", _MEASURES, state.measure, w=120),
-                    controls.segmented("by", "Grouped by", _BY, state.by),
-                    controls.segmented("show", "Layers", _LAYERS, state.show),
-                    controls.segmented("view", "Drawn", _VIEWS, state.view),
-                    controls.search("q", "Search", state.q, "function, file, module or owner"),
+                    controls.select("at", "moment", _with(state.at, [("", "peak of the run")]), state.at, w=230),
+                    controls.select("rank", "rank", [("", "…")], "", w=175),
+                    controls.select("measure", "bytes", _MEASURES, state.measure, w=120),
+                    controls.segmented("by", "group by", _BY, state.by),
+                    controls.segmented("show", "layers", _LAYERS, state.show),
+                    html.Div(
+                        controls.segmented("view", "draw", _VIEWS, state.view),
+                        id="live-draw",
+                        hidden=not (state.base and state.head),
+                    ),
+                    html.Div(
+                        [
+                            controls.search("q", "search", state.q, "function, file, module or owner"),
+                            html.Span(id="live-hits", className="live-hits faint", role="status"),
+                        ],
+                        className="live-search",
+                    ),
                 ],
                 className="controls no-print",
             ),
@@ -61,19 +71,23 @@ def register(app: Dash, results: Results) -> None:
         Output("live-icicle", "style"),
         Output("live-below", "children"),
         Output("live-icicle", "clickData"),
+        Output("live-draw", "hidden"),
+        Output("live-hits", "children"),
         Input("state", "data"),
     )
     def show(data: dict[str, Any] | None) -> tuple[Any, ...]:
         if not data or data["page"] != NAME:
-            return (no_update,) * 6
+            return (no_update,) * 8
         state = State.of(data)
         look = looks.of(state)
         controls.choices("at", _with(state.at, at_options(look)))
         controls.choices("rank", rank_options(results, state))
         nothing = not look.cells[0].width_bytes
-        figure = icicle(look.cells, look.drawn, look.hits, chosen=look.at_chosen, revision=state.zoom)
+        alone = look.alone is not None
+        figure = icicle(look.cells, look.drawn, look.hits, chosen=look.at_chosen, alone=alone, revision=state.zoom)
         style = {"display": "none"} if nothing else {"height": f"{figure['layout']['height']}px"}
-        return above(look, state, prefix), trail(look, state, prefix), figure, style, below(look, state, prefix), None
+        parts = above(look, state, prefix), trail(look, state, prefix), figure, style, below(look, state, prefix)
+        return *parts, None, alone, f"{len(look.steps_found):,} found" if look.q else ""
 
     @app.callback(
         Output("go", "data", allow_duplicate=True),

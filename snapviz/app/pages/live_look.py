@@ -27,7 +27,13 @@ from snapviz.report.layout import clean
 from snapviz.report.plots.icicle import Cell, Drawn
 from snapviz.report.words import frames_in_words, plural
 
-__all__ = ["Look", "Looks", "When"]
+__all__ = ["RECORDED", "Look", "Looks", "When"]
+
+RECORDED = ", as far as it is recorded"
+"""Of a moment before which the recording lacks something."""
+
+LEAST, ABOUT = "≥ ", "~ "
+"""Before a number that may have been higher, and before one that is not exact."""
 
 _KEPT = 8
 """Trees that a worker keeps: a click on a branch then costs no more than its picture."""
@@ -37,6 +43,8 @@ _CELLS = 500
 
 _SHARE = 800
 """A cell of less than one part in so many is about a pixel wide: it stands with its neighbours as one."""
+
+_ESTIMATE = "a part of it is an estimate"
 
 _LABEL = 70
 """Columns of a cell's text."""
@@ -53,6 +61,7 @@ class When:
     total_bytes: int
     words: str  # at the peak of the run
     unsure: str  # why the numbers are not exact; "" where they are
+    mark: str  # before the total: ``≥`` where it may have been higher, ``~`` where it is not exact
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,16 @@ class Look:
     way: tuple[Branch, ...]  # from the root to the branch that is chosen
     lost: bool  # whether the URL names a branch that is not there
     q: str
+
+    @property
+    def alone(self) -> int | None:
+        """The side that is there alone, where there is nothing to compare: 0 base, 1 head."""
+        return None if self.sides.both else int(self.sides.facts[0] is None)
+
+    @property
+    def recorded(self) -> str:
+        """What is said of numbers that are a part of what they may have been."""
+        return RECORDED if any(when and when.mark == LEAST for when in self.when) else ""
 
     @property
     def chosen(self) -> Branch:
@@ -95,13 +114,7 @@ class Look:
     @cached_property
     def cells(self) -> list[Cell]:
         """The same as they are drawn."""
-        groups: list[str] = []
-        found = []
-        for at, node in enumerate(self.tree.nodes):
-            group = self._group(node, groups[node.parent] if node.parent >= 0 else "", at)
-            groups.append(group)
-            found.append(self._cell(node, at, group))
-        return self._told_apart(found)
+        return self._told_apart([self._cell(node, at) for at, node in enumerate(self.tree.nodes)])
 
     def _told_apart(self, cells: list[Cell]) -> list[Cell]:
         """The same, those beside each other that read alike with the first step in which they differ."""
@@ -116,25 +129,19 @@ class Look:
                 cells[at] = replace(cells[at], label=f"{told} → {cells[at].label}")
         return cells
 
-    def _cell(self, node: Node, at: int, group: str) -> Cell:
+    def _cell(self, node: Node, at: int) -> Cell:
         base, head, base_count, head_count = node.weights[:4].tolist()
         label = f"… {plural(node.hidden, 'smaller group')}" if node.branch is None else self.label(node.branch)
         if at == 0 and self.shown == 0:
-            label = f"all that rank {self.sides.rank} holds"
+            label = f"all that rank {self.sides.rank} holds{self.recorded}"
         width = int(node.weights[self.width])
-        return Cell(node.parent, label, group, base, head, base_count, head_count, width, node.hidden)
+        return Cell(node.parent, label, self._group(node, at), base, head, base_count, head_count, width, node.hidden)
 
-    def _group(self, node: Node, above: str, at: int) -> str:
-        """What a cell's colour stands for."""
-        if node.branch is None or (at == 0 and self.shown == 0):
+    def _group(self, node: Node, at: int) -> str:
+        """The category that a cell has its colour from, where only one side is drawn."""
+        if node.branch is None or (at == 0 and self.shown == 0) or self.width not in (BASE, HEAD):
             return ""
-        texts = self.live.label(node.branch)
-        if self.by == "category":
-            return above or self.live.labels[self.live.paths.above(node.branch)[0]]
-        if self.by == "module":
-            return texts[-1]
-        file = frames_in_words(texts[::-1], None, 200).partition(" ← ")[0]
-        return file.rpartition(" ")[2] or texts[-1]
+        return self.live.category(node.branch, self.width)
 
     def label(self, branch: Branch) -> str:
         """A branch's own steps in one line: dotted names, or the frames that tell something, outermost first."""
@@ -234,10 +241,10 @@ class Looks:
         found = moment(facts, Stretches(facts), at, measure)
         if found is None:
             return None, f"{sides.names[side]} has no phase {clean(at.phase or '')}: it holds nothing in what follows"
-        unsure = "" if found.trust.exact else "a part of it is an estimate"
+        unsure, mark = ("", "") if found.trust.exact else (_ESTIMATE, ABOUT)
         if not found.trust.whole:
-            unsure = "the recording began later, so that it may have been higher before"
-        return _when(facts, found.event, state.measure, at.title, unsure), ""
+            unsure, mark = "the recording began later, so that it may have been higher before", LEAST
+        return _when(facts, found.event, state.measure, at.title, unsure, mark), ""
 
     def _tree(self, sides: Sides, when: tuple[When | None, When | None], by: Division, state: State) -> LiveTree:
         events = when[0].event if when[0] else None, when[1].event if when[1] else None
@@ -258,11 +265,11 @@ class Looks:
 
 
 def _at_event(facts: Facts, event: int, measure: str) -> When:
-    unsure = "" if exact_after(facts, event) else "a part of it is an estimate"
-    return _when(facts, event, measure, "at the cursor", unsure)
+    unsure, mark = ("", "") if exact_after(facts, event) else (_ESTIMATE, ABOUT)
+    return _when(facts, event, measure, "at the cursor", unsure, mark)
 
 
-def _when(facts: Facts, event: int, measure: str, words: str, unsure: str) -> When:
+def _when(facts: Facts, event: int, measure: str, words: str, unsure: str, mark: str) -> When:
     replay = facts.replay
     timed = replay.has_times and event >= 0
     return When(
@@ -273,4 +280,5 @@ def _when(facts: Facts, event: int, measure: str, words: str, unsure: str) -> Wh
         total_bytes=int(np.int64(getattr(replay.after(event), f"{measure}_bytes"))),
         words=words,
         unsure=unsure,
+        mark=mark,
     )

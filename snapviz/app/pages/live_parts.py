@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,15 @@ from dash import html
 
 from snapviz.analyze.stretches import Stretches
 from snapviz.app import controls
-from snapviz.app.amounts import amount, counts, delta, exactly, frames
-from snapviz.app.pages.live_look import Look, When
+from snapviz.app.amounts import exactly, frames
+from snapviz.app.pages.live_columns import columns_of
+from snapviz.app.pages.live_look import RECORDED, Look, When
 from snapviz.app.state import State
 from snapviz.compare.keys import has_names
 from snapviz.compare.livetree import DANGLES, Part, Where
 from snapviz.report.layout import clean, cut
-from snapviz.report.plots.icicle import VIEWS, Cell
+from snapviz.report.plots.icicle import ALONE, VIEWS, Cell, category_colour
+from snapviz.report.reasons import category_in_words
 from snapviz.report.words import fold_names, frames_in_words, plural
 from snapviz.units import format_bytes, format_us
 
@@ -48,21 +49,26 @@ def _sentence(look: Look) -> list[Any]:
         found, who = (head, names[1]) if base is None else (base, names[0])
         if found is None:
             return ["Neither run has this moment."]
-        return [f"{clean(who)} holds ", html.B(format_bytes(found.total_bytes)), f" {found.words}, {rank}."]
+        return [f"{clean(who)} holds ", html.B(_held(found)), f" {found.words}{look.recorded}, {rank}."]
     words = base.words if base.words == head.words else f"{base.words} in {names[0]}, {head.words} in {names[1]}"
+    words += look.recorded
     moved = head.total_bytes - base.total_bytes
     if not moved:
         same = "group by group" if look.same else "but not in the same places"
         return [
             f"{clean(names[0])} and {clean(names[1])} hold the same, ",
-            html.B(format_bytes(head.total_bytes)),
+            html.B(_held(head)),
             f", {same}, {words}, {rank}.",
         ]
     more = html.B(
         f"{format_bytes(abs(moved))} {'more' if moved > 0 else 'less'}", className="more" if moved > 0 else "less"
     )
-    amounts = f"{format_bytes(head.total_bytes)} against {format_bytes(base.total_bytes)}"
+    amounts = f"{_held(head)} against {_held(base)}"
     return [f"{clean(names[1])} holds ", more, f" than {clean(names[0])} {words}, {rank}: {amounts}."]
+
+
+def _held(when: When) -> str:
+    return f"{when.mark}{format_bytes(when.total_bytes)}"
 
 
 def _unsure(look: Look) -> list[str]:
@@ -88,9 +94,10 @@ def _moments(look: Look, state: State, prefix: str) -> Any:
         if when is not None:
             there = state.to("timeline", **{cursor: when.event})
             where = controls.link(_where(when), there, prefix, title="this moment on the timeline")
-            rows.append([f"{key}: {clean(who)}", where, exactly(when.total_bytes)])
+            run = clean(who) if look.alone is not None else f"{key}: {clean(who)}"
+            rows.append([run, where, html.Span([when.mark, exactly(when.total_bytes)])])
     free = [_clear(state, prefix)] if state.bt is not None or state.ht is not None else []
-    caption = f"{state.measure} bytes"
+    caption = f"{state.measure} bytes{look.recorded}"
     return html.Div([controls.table(caption, ["run", "when", "held"], rows, (2,)), *free], className="live-moments")
 
 
@@ -154,15 +161,11 @@ def below(look: Look, state: State, prefix: str) -> list[Any]:
 
 def _legend(look: Look) -> Any:
     if not look.cells[0].width_bytes:
-        nothing = (
-            "Nothing changed here: both runs hold the same in every group." if look.sides.both else "Nothing is held."
+        same = look.alone is None and look.drawn == "changes" and any(when and when.total_bytes for when in look.when)
+        return controls.notice(
+            "Nothing changed here: both runs hold the same in every group." if same else "Nothing is held."
         )
-        return (
-            controls.notice(nothing)
-            if look.drawn == "changes" or not look.same
-            else controls.notice("Nothing is held.")
-        )
-    signs = []
+    signs: list[Any] = []
     if look.drawn in ("difference", "changes"):
         signs = [
             html.Span("▲ orange", className="more"),
@@ -170,10 +173,20 @@ def _legend(look: Look) -> Any:
             html.Span("▼ blue", className="less"),
             " it has less, grey is the same; the stronger, the more of a cell has changed. ",
         ]
+    else:
+        signs = ["Its colour is the category of most of it: ", *_categories(look), ". "]
     frames = "Outermost frames are on top; frames that all share are one cell. " if look.by == "stack" else ""
-    return html.P(
-        [VIEWS[look.drawn], " ", *signs, frames, "Click a cell to look into it."], className="faint live-legend"
-    )
+    widths = VIEWS[look.drawn] if look.alone is None else ALONE
+    return html.P([widths, " ", *signs, frames, "Click a cell to look into it."], className="faint live-legend")
+
+
+def _categories(look: Look) -> list[Any]:
+    """The colours of the picture, as they first come in it."""
+    found: list[Any] = []
+    for group in dict.fromkeys(cell.group for cell in look.cells if cell.group and cell.width_bytes):
+        swatch = html.Span(className="swatch", style={"background": category_colour(group)})
+        found += [*([", "] if found else []), swatch, f" {category_in_words(group)}"]
+    return found
 
 
 def _found(look: Look) -> list[Any]:
@@ -181,14 +194,11 @@ def _found(look: Look) -> list[Any]:
         return []
     if not look.steps_found:
         return [controls.notice(f"Nothing here has “{cut(clean(look.q), 80)}” in its name.")]
-    base, head, base_count, head_count = look.live.weights_with(look.steps_found)[:4].tolist()
     drawn = sum(look.hits or ())
-    words = [
-        f"“{cut(clean(look.q), 80)}” is in {plural(len(look.steps_found), 'name')}, {plural(drawn, 'cell')} of this "
-    ]
-    words += ["picture: base ", exactly(base), ", head ", exactly(head), ", ", delta(head - base)]
-    words += [f", {_allocations(base_count, head_count)} in all."]
-    return [html.P(words, className="live-found")]
+    names, cells = plural(len(look.steps_found), "name"), plural(drawn, "cell")
+    words = f"“{cut(clean(look.q), 80)}” is in {names}, {cells} of this picture: "
+    told = columns_of(look).words(look.live.weights_with(look.steps_found))
+    return [html.P([words, *told, " in all."], className="live-found")]
 
 
 def _table(look: Look, state: State, prefix: str) -> Any:
@@ -197,17 +207,17 @@ def _table(look: Look, state: State, prefix: str) -> Any:
     node = look.tree.nodes[root]
     rows = [(look.cells[at], at) for at in look.tree.children()[root] if any(look.tree.nodes[at].weights[:4])]
     rows.sort(key=lambda row: (row[0].hidden > 0, *_by(look, row[0])))
-    cells = [_row(look, cell, at, state, prefix) for cell, at in rows[:_ROWS]]
+    columns = columns_of(look)
+    cells = [[_part(look, cell, at, state, prefix), *columns.of(_weights(look, at))] for cell, at in rows[:_ROWS]]
     if rows[_ROWS:]:
         rest = np.sum([look.tree.nodes[at].weights for _, at in rows[_ROWS:]], axis=0)
-        cells.append([f"{plural(len(rows) - _ROWS, 'more part')}", *_amounts(rest)])
+        cells.append([f"{plural(len(rows) - _ROWS, 'more part')}", *columns.of(rest)])
     if rows and any(node.own[:4]):
-        cells.append(["what ends here, and has no parts", *_amounts(node.own)])
-    cells.append([html.B("together"), *_amounts(node.weights)])
-    heading = look.cells[root].label
-    table = controls.table(
-        f"parts of {cut(heading, 90)}", ["part", "base", "head", "Δ", "allocations"], cells, (1, 2, 3, 4)
-    )
+        cells.append(["what ends here, and has no parts", *columns.of(node.own)])
+    whole = (node.weights == look.live.paths.sums(look.way[0])).all()
+    cells.append([html.B("together"), *columns.of(node.weights, bool(whole))])
+    heading = cut(look.cells[root].label.removesuffix(RECORDED), 90)
+    table = controls.table(f"parts of {heading}{look.recorded}", ["part", *columns.heads], cells, columns.numbers())
     return html.Section([html.H2("Its parts"), table], className="live-parts")
 
 
@@ -228,29 +238,22 @@ def _by(look: Look, cell: Cell) -> tuple[int, int]:
     return -abs(cell.delta_bytes), -max(cell.base_bytes, cell.head_bytes)
 
 
-def _row(look: Look, cell: Cell, at: int, state: State, prefix: str) -> list[Any]:
+def _part(look: Look, cell: Cell, at: int, state: State, prefix: str) -> Any:
     node = look.tree.nodes[at]
-    first: Any = cell.label
-    if node.branch is not None:
-        here = node.branch == look.chosen
-        first = controls.link(
-            cut(cell.label, 90),
-            state.with_(zoom=look.place(at)),
-            prefix,
-            className="here" if here else "",
-            title=cut(" → ".join(map(clean, look.live.label(node.branch)[-8:])), 600),
-        )
-    return [first, *_amounts(node.weights)]
+    if node.branch is None:
+        return cell.label
+    return controls.link(
+        cut(cell.label, 90),
+        state.with_(zoom=look.place(at)),
+        prefix,
+        className="here" if node.branch == look.chosen else "",
+        title=cut(" → ".join(map(clean, look.live.label(node.branch)[-8:])), 600),
+    )
 
 
-def _amounts(weights: Iterable[int]) -> list[Any]:
-    """Cells of a row."""
-    base, head, base_count, head_count = map(int, islice(weights, 4))
-    return [amount(base), amount(head), delta(head - base), counts(base_count, head_count)]
-
-
-def _allocations(base: int, head: int) -> str:
-    return f"{counts(base, head)} allocation{'' if head == 1 else 's'}"
+def _weights(look: Look, at: int) -> list[int]:
+    found: list[int] = look.tree.nodes[at].weights.tolist()
+    return found
 
 
 # ------------------------------------------------------------------ what is in a branch
@@ -259,19 +262,16 @@ def _allocations(base: int, head: int) -> str:
 def _inside(look: Look, state: State, prefix: str) -> list[Any]:
     """What the branch that is looked at is made of."""
     parts, more = look.live.parts(look.chosen, _PARTS)
-    rows = []
+    columns, rows = columns_of(look), []
     for one in parts:
         style = "dangling" if one.category == DANGLES else ""
         values = (one.base_bytes, one.head_bytes, one.base_count, one.head_count)
         category = html.Span(one.category, className=style)
-        rows.append([category, _owner(one, state, prefix), clean(one.birth) or "–", *_amounts(values)])
-    heads = ["category", "owner", "born in", "base", "head", "Δ", "allocations"]
-    caption = f"in {_title(look)}" + (f", and {more:,} more" if more else "")
-    return [
-        html.Section(
-            [html.H2("What it is"), controls.table(caption, heads, rows, (3, 4, 5, 6))], className="live-inside"
-        )
-    ]
+        rows.append([category, _owner(one, state, prefix), clean(one.birth) or "–", *columns.of(values)])
+    heads = ["category", "owner", "born in", *columns.heads]
+    some = f": {len(parts):,} of {len(parts) + more:,} rows" if more else ""
+    table = controls.table(f"{_title(look)}{look.recorded}{some}", heads, rows, columns.numbers(3))
+    return [html.Section([html.H2("What it is"), table], className="live-inside")]
 
 
 def _owner(one: Part, state: State, prefix: str) -> Any:
@@ -295,43 +295,36 @@ def _title(look: Look) -> str:
 def _where_from(look: Look) -> list[Any]:
     """The stacks of the branch that is looked at."""
     stacks, more = look.live.stacks(look.chosen, _STACKS)
-    base, head, base_count, head_count = look.live.paths.sums(look.chosen)[:4].tolist()
     return [
         html.H2(["Where ", html.Code(_title(look)), " was allocated"]),
-        html.P(
-            [
-                "base ",
-                exactly(base),
-                ", head ",
-                exactly(head),
-                ", ",
-                delta(head - base),
-                f", {_allocations(base_count, head_count)}.",
-            ]
-        ),
-        *[_stack(one, at == 0) for at, one in enumerate(stacks)],
+        html.P([*columns_of(look).words(look.live.paths.sums(look.chosen)), "."]),
+        *[_stack(look, one, at == 0) for at, one in enumerate(stacks)],
         *([html.P(f"and {plural(more, 'more stack')}", className="faint")] if more else []),
         *([] if stacks else [html.P("No allocation is in it.", className="faint")]),
     ]
 
 
-def _stack(one: Where, opened: bool) -> Any:
+def _stack(look: Look, one: Where, opened: bool) -> Any:
     values = (one.base_bytes, one.head_bytes, one.base_count, one.head_count)
-    base, head = format_bytes(values[0]), format_bytes(values[1])
     told = frames_in_words(one.frames, one.head_lines or one.base_lines, 90)
-    words = [
-        delta(values[1] - values[0]),
-        html.Span(f" {base} → {head}, {_allocations(*values[2:])}: ", className="faint"),
-        html.Code(told),
-    ]
-    return html.Details([html.Summary(words), frames(_lines(one))], open=opened, className="live-stack")
+    words = [*columns_of(look).short(values), html.Code(told)]
+    if one.base_frames:
+        shown = [
+            html.P("The same by its name, and made on another way. In head:", className="faint"),
+            frames(_lines(one.frames, one.head_lines)),
+            html.P("in base:", className="faint"),
+            frames(_lines(one.base_frames, one.base_lines)),
+        ]
+    else:
+        shown = [frames(_lines(one.frames, one.base_lines, one.head_lines))]
+    return html.Details([html.Summary(words), *shown], open=opened, className="live-stack")
 
 
-def _lines(one: Where) -> list[str]:
+def _lines(texts: Sequence[str], *sides: Sequence[int] | None) -> list[str]:
     """Frames with their lines; of a frame that moved, in base and in head."""
     found = []
-    for at, text in enumerate(one.frames):
-        lines = [None if side is None else side[at] for side in (one.base_lines, one.head_lines)]
+    for at, text in enumerate(texts):
+        lines = [None if side is None else side[at] for side in sides]
         known = list(dict.fromkeys(str(line) for line in lines if line is not None and line >= 0))
         place = f":{' → '.join(known)}" if known else ""
         found.append(f"{text[:-1]}{place})" if text.endswith(")") else text)
@@ -349,13 +342,11 @@ def _as_table(look: Look) -> Any:
         depth[at] = depth[look.cells[at].parent] + 1
         order.append(at)
         todo += [child for child in reversed(children[at]) if look.cells[child].width_bytes]
-    rows = []
+    columns, rows = columns_of(look), []
     for at in order[:_CELLS]:
-        cell = look.cells[at]
-        label = html.Span(cut(cell.label, 90), style={"paddingLeft": f"{min(depth[at], 24)}em"})
-        rows.append([label, *_amounts(look.tree.nodes[at].weights)])
+        label = html.Span(cut(look.cells[at].label, 90), style={"paddingLeft": f"{min(depth[at], 24)}em"})
+        rows.append([label, *columns.of(_weights(look, at))])
     more = f", the first {_CELLS} of {len(order):,}" if len(order) > _CELLS else ""
-    table = controls.table(
-        f"the cells of the picture{more}", ["cell", "base", "head", "Δ", "allocations"], rows, (1, 2, 3, 4)
-    )
+    caption = f"the cells of the picture{look.recorded}{more}"
+    table = controls.table(caption, ["cell", *columns.heads], rows, columns.numbers())
     return html.Details([html.Summary("the picture as a table"), table], className="chart-table")

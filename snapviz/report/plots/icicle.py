@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots.base import Figure, figure
-from snapviz.report.plots.colours import CATEGORY, DANGLING, LESS, MORE, by_name
+from snapviz.report.plots.colours import CATEGORY, DANGLING, FREE, LESS, MORE, by_name
 from snapviz.report.words import plural
+from snapviz.schema import UNUSED
 from snapviz.units import format_bytes, format_exact
 
-__all__ = ["VIEWS", "Cell", "Drawn", "icicle", "signed_arrow"]
+__all__ = ["ALONE", "VIEWS", "Cell", "Drawn", "category_colour", "icicle", "signed_arrow"]
 
 Drawn = Literal["difference", "changes", "base", "head"]
 
@@ -25,6 +26,9 @@ VIEWS: dict[Drawn, str] = {
     "head": "A cell is as wide as what head holds.",
 }
 """What is drawn → what its widths mean. Each is a sum over the same parts, so that cells fill those above them."""
+
+ALONE = "A cell is as wide as what it holds."
+"""The same of one run."""
 
 _INK = "#1b1f24"
 """Of texts: on every colour of a cell it is dark enough, in a dark page too."""
@@ -54,7 +58,7 @@ class Cell:
 
     parent: int  # index of a cell before it, -1: none
     label: str  # what it is, in short
-    group: str  # what its colour stands for, in base and in head: a category, a file, a module
+    group: str  # what its colour stands for, in base and in head: a category
     base_bytes: int
     head_bytes: int
     base_count: int
@@ -74,11 +78,13 @@ def icicle(
     hits: Sequence[bool] | None = None,
     *,
     chosen: int | None = None,
+    alone: bool = False,
     revision: str = "",
 ) -> Figure:
     """The figure. ``hits`` are the cells that are searched for, the others stand back; none: nothing is searched for.
 
-    ``chosen`` has a border. Only cells that have a width are in it; the id of each is its index among ``cells``.
+    ``chosen`` has a border. ``alone``: there is only the run that is drawn. Only cells that have a width are in it; the
+    id of each is its index among ``cells``.
     """
     kept = [at for at, cell in enumerate(cells) if cell.width_bytes > 0 or at == 0]
     shown = [cells[at] for at in kept]
@@ -95,7 +101,7 @@ def icicle(
         "labels": [_text(cell.label, letters) for cell, letters in zip(shown, room, strict=True)],
         "values": [cell.width_bytes for cell in shown],
         "text": [_fitting(_amount(cell, drawn), letters) for cell, letters in zip(shown, room, strict=True)],
-        "customdata": [_told(cell) for cell in shown],
+        "customdata": [_told_alone(cell, drawn, whole) if alone else _told(cell) for cell in shown],
         "branchvalues": "total",
         "sort": False,
         # plotly lets the ground shine through a leaf: in a dark page its text could not be read
@@ -166,15 +172,26 @@ def _told(cell: Cell) -> str:
     return "<br>".join(lines)
 
 
+def _told_alone(cell: Cell, drawn: Drawn, whole: int) -> str:
+    size, count = (cell.base_bytes, cell.base_count) if drawn == "base" else (cell.head_bytes, cell.head_count)
+    told = f"{format_exact(size)}, {plural(count, 'allocation')}, {size / whole:.1%} of what is drawn"
+    return f"<b>{_text(cell.label, _POINTED)}</b><br>{told}"
+
+
 # ------------------------------------------------------------------ colours
+
+
+def category_colour(category: str) -> str:
+    """Of the cells that a category has most of."""
+    own = {**CATEGORY, "dangling parameter": DANGLING, UNUSED: FREE}.get(category, by_name(category))
+    return _towards_white(own, _PALE)
 
 
 def _colour(cell: Cell, drawn: Drawn) -> str:
     if drawn in ("base", "head"):
         if cell.hidden or not cell.group:
             return _REST
-        own = {**CATEGORY, "dangling parameter": DANGLING}.get(cell.group, by_name(cell.group))
-        return _towards_white(own, _PALE)
+        return category_colour(cell.group)
     delta = cell.delta_bytes
     if not delta:
         return _SAME
