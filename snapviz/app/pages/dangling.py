@@ -16,7 +16,7 @@ __all__ = ["NAME", "PATH", "TITLE", "layout", "register"]
 
 NAME, PATH, TITLE = "dangling", "/dangling", "Dangling"
 
-_SHOWN = (("", "Alike together"), ("each", "Each"))
+_SHOWN = (("", "alike together"), ("each", "each"))
 
 
 def layout(state: State, results: Results) -> Any:
@@ -26,9 +26,9 @@ def layout(state: State, results: Results) -> Any:
             html.Div(id="dangling-above"),
             html.Div(
                 [
-                    controls.select("rank", "Rank", [("", "all")], "", w=110),
-                    controls.segmented("show", "Parameters", _SHOWN, state.show),
-                    controls.search("q", "Search", state.q, "parameter or holder"),
+                    controls.select("rank", "rank", [("", "all")], "", w=110),
+                    controls.segmented("show", "parameters", _SHOWN, state.show),
+                    controls.search("q", "search", state.q, "parameter or holder"),
                 ],
                 className="controls no-print",
             ),

@@ -13,18 +13,21 @@ from snapviz.analyze.outlived import dangling, without_only
 from snapviz.app.results import Results
 from snapviz.app.sides import names_of
 from snapviz.app.state import State
-from snapviz.compare.holders import kept_by
+from snapviz.compare.holders import held_alike, keepers_of, kept_by
 from snapviz.report.danglingblocks import Alike, alike_of
 from snapviz.report.words import ranges
 from snapviz.schema import Dangling, DanglingPhase, DanglingReport, RankDangling, Suspect, Without
 
-__all__ = ["Look", "Looks", "Picked", "Row", "Side"]
+__all__ = ["Look", "Looks", "Picked", "Row", "Side", "peak_moves_to"]
 
 _KEPT = 6
 """Reports that a worker keeps."""
 
 _PATH = 90
 """Columns of a holder's path in a table."""
+
+_NOT_SHARDED = "the record has no phase shard and names no shards"
+"""What a rank's record says where nothing in it was sharded."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class Row:
         every = f" ({len(self.each)} of {len(self.each)})"
         return kept_by(self.each, _PATH).removeprefix("kept by ").removesuffix(every)
 
+    @property
+    def more_holders(self) -> int:
+        """Ways in which it is held that ``kept`` does not tell."""
+        return max(0, len(held_alike(self.each)) - len(keepers_of(self.each, _PATH)))
+
     def is_called(self, name: str) -> bool:
         """Whether a name is its label, or any of its parameters'."""
         return name == self.label or any(name == one.name or name in one.names for one in self.each)
@@ -98,6 +106,12 @@ class Side:
         return [one for one in self.report.ranks if not one.dangling_known]
 
     @property
+    def not_sharded(self) -> bool:
+        """Whether every rank's record says that nothing was sharded, and nothing looks as if it had been."""
+        ranks = self.report.ranks
+        return bool(ranks) and all(one.dangling_why == _NOT_SHARDED and not one.suspects for one in ranks)
+
+    @property
     def suspects(self) -> list[Suspect]:
         """Of all ranks."""
         return [one for rank in self.report.ranks for one in rank.suspects]
@@ -129,6 +143,15 @@ class Look:
     def rows(self) -> list[Row]:
         """Of both, head's first: it is what is judged."""
         return [row for side in self.sides[::-1] for row in side.rows if not self.q or row.has(self.q)]
+
+
+def peak_moves_to(peak_bytes: int, without: Without, phases: Sequence[DanglingPhase]) -> str:
+    """The phase in which the peak is without what dangles, where that is another one than with it; else ""."""
+    # of phases that lie in each other the innermost
+    inner = sorted(phases, key=lambda one: -one.phase.count("/"))
+    now = next((one.phase for one in inner if one.peak_bytes == peak_bytes), "")
+    then = next((one.phase for one in inner if one.without_bytes == without.peak_bytes), "")
+    return then if without.saved_bytes and then != now else ""
 
 
 class Looks:

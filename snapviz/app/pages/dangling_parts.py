@@ -12,19 +12,20 @@ from snapviz.analyze.outlived import holder_kinds
 from snapviz.app import controls
 from snapviz.app.amounts import amount, delta, exactly, frames
 from snapviz.app.pages.dangling_graph import graph
-from snapviz.app.pages.dangling_look import Look, Picked, Row, Side
+from snapviz.app.pages.dangling_look import Look, Picked, Row, Side, peak_moves_to
+from snapviz.app.pages.dangling_suspects import suspects
 from snapviz.app.state import State
 from snapviz.report.danglingtext import dangling_verdict
 from snapviz.report.layout import clean, cut
 from snapviz.report.words import broken_in_words, frames_in_words, plural, ranges
-from snapviz.schema import Dangling, DanglingPhase, RankDangling, Suspect
+from snapviz.schema import Dangling, DanglingPhase, RankDangling, Without
 from snapviz.units import format_bytes
 
 __all__ = ["above", "below"]
 
 _ROWS = 120
 _PHASES = 40
-_SUSPECTS = 20
+_WHYS = 20
 _NAMES = 60
 
 
@@ -39,8 +40,19 @@ def above(look: Look, state: State, prefix: str) -> list[Any]:
 
 
 def _sentence(side: Side, heading: bool) -> Any:
-    words = [html.B(clean(side.name)), f": {clean(dangling_verdict(side.report))}"]
+    words = [html.B(clean(side.name)), f": {clean(_verdict(side))}"]
     return html.H1(words) if heading else html.P(words)
+
+
+def _verdict(side: Side) -> str:
+    if side.not_sharded:
+        return "nothing was sharded, so nothing can dangle."
+    said, worst = dangling_verdict(side.report), side.worst
+    if worst is None or worst.without is None:
+        return said
+    there = peak_moves_to(worst.peak_bytes, worst.without, worst.phases)
+    then = f"would be {format_bytes(worst.without.peak_bytes)}"
+    return said.replace(f"{then} instead of", f"{then}, then in {there}, instead of", 1) if there else said
 
 
 def _notices(look: Look) -> list[tuple[str, bool]]:
@@ -76,14 +88,15 @@ def _figures(look: Look) -> Any:
         "without",
         "Δ",
     ]
-    return controls.table("what dangles, and the allocated peak without it", heads, rows, (1, 2, 3, 4, 5, 6, 7, 8))
+    table = controls.table("what dangles, and the allocated peak without it", heads, rows, (1, 2, 3, 4, 5, 6, 7, 8))
+    return html.Div(table, className="dangling-figures")
 
 
 def _figures_of(side: Side) -> list[Any] | None:
     worst = side.worst
     if worst is None:
         return None
-    known = bool(worst.dangling or worst.dangling_known)
+    known = bool(worst.dangling or worst.dangling_known or side.not_sharded)
     return [
         f"{side.key}: {clean(side.name)}",
         f"{len(worst.dangling):,}" if known else "not known",
@@ -92,15 +105,15 @@ def _figures_of(side: Side) -> list[Any] | None:
         amount(worst.lasting_bytes),
         amount(side.total_bytes),
         amount(worst.peak_bytes),
-        *_lower(worst),
+        *_lower(worst, known),
     ]
 
 
-def _lower(worst: RankDangling) -> list[Any]:
+def _lower(worst: RankDangling, known: bool) -> list[Any]:
     """The peak without what dangles, and the difference; neither where nobody can tell what does."""
     if worst.without is not None:
         return [exactly(worst.without.peak_bytes), delta(-worst.without.saved_bytes)]
-    if not worst.dangling_known:
+    if not known:
         return ["not known", ""]
     return [amount(worst.peak_bytes), delta(0)]
 
@@ -119,19 +132,22 @@ def below(look: Look, state: State, prefix: str) -> list[Any]:
             found += [_whole(side) for side in look.sides[::-1] if side.rows]
     else:
         found.append(_nothing(look))
-    return [*found, *(_suspects(side) for side in look.sides[::-1] if side.suspects)]
+    return [*found, *(suspects(side) for side in look.sides[::-1] if side.suspects)]
 
 
 def _nothing(look: Look) -> Any:
-    """Nothing dangles, or nobody can tell: two things."""
-    if any(side.unknown for side in look.sides):
+    """Nothing dangles, nothing could, or nobody can tell: three things."""
+    unknown = [side for side in look.sides if side.unknown and not side.not_sharded]
+    if unknown:
+        said = [html.H2("What dangles cannot be told for all of it"), *_to_tell(unknown)]
+    elif any(side.not_sharded for side in look.sides):
         said = [
-            html.H2("What dangles cannot be told for all of it"),
+            html.H2("Nothing was sharded, so nothing can dangle"),
             html.P(
-                "A snapshot alone does not say what the parameters were before sharding. Record with snapviz, which "
-                "notes their names at every phase and looks for what holds them:"
+                "Parameters dangle when they stay whole after sharding. The record has no phase named shard and names "
+                "no shards. A program that shards in a way of its own says when:"
             ),
-            html.Pre("snapviz record -o runs/main --steps 5 -- train.py"),
+            html.Pre('with snapviz.phase("shard"):\n    ...'),
         ]
     else:
         said = [
@@ -139,6 +155,20 @@ def _nothing(look: Look) -> Any:
             html.P("Every whole parameter was gone once it was sharded, on every rank that was read."),
         ]
     return html.Section(said, className="empty")
+
+
+def _to_tell(unknown: Sequence[Side]) -> list[Any]:
+    """What to do where nobody can tell: another thing of a run that is recorded already."""
+    if all(side.report.run.recorded for side in unknown):
+        whys = dict.fromkeys(one.dangling_why for side in unknown for one in side.unknown)
+        return [html.P(f"There is a record, and it does not say it: {clean(why)}.") for why in list(whys)[:_WHYS]]
+    return [
+        html.P(
+            "A snapshot alone does not say what the parameters were before sharding. Record with snapviz, which "
+            "notes their names at every phase and looks for what holds them:"
+        ),
+        html.Pre("snapviz record -o runs/main --steps 5 -- train.py"),
+    ]
 
 
 def _table(look: Look, state: State, prefix: str) -> Any:
@@ -191,8 +221,16 @@ def _cells(row: Row, look: Look, state: State, prefix: str) -> list[Any]:
         clean(one.birth_phase),
         clean(one.should_go_in),
         _went(one),
-        html.Code(clean(row.kept)) if row.kept else html.Span("no holder is known", className="faint"),
+        _kept(row),
     ]
+
+
+def _kept(row: Row) -> Any:
+    if not row.kept:
+        return html.Span("no holder is known", className="faint")
+    more = row.more_holders
+    said = [html.Span(f" and {plural(more, 'more holder')}", className="faint")] if more else []
+    return html.Span([html.Code(clean(row.kept)), *said])
 
 
 def _tensor(one: Dangling) -> str:
@@ -202,7 +240,7 @@ def _tensor(one: Dangling) -> str:
 
 def _went(one: Dangling) -> Any:
     if one.gone_in is None:
-        return html.Span("live at the end", className="dangling")
+        return html.Span("live at the end", className="dangling to-the-end")
     return clean(one.gone_in)
 
 
@@ -220,7 +258,7 @@ def _whole(side: Side) -> Any:
             graph(worst.dangling),
             *_advice(worst.dangling),
             html.H3(f"Peaks without everything that dangles, {where}"),
-            _phases(worst.phases),
+            _phases(worst.phases, worst.peak_bytes, worst.without),
         ]
     )
 
@@ -240,9 +278,14 @@ def _advice(found: Sequence[Dangling]) -> list[Any]:
     return [html.H3("What to do"), html.Ul(items)] if items else []
 
 
-def _phases(phases: Sequence[DanglingPhase]) -> Any:
+def _phases(phases: Sequence[DanglingPhase], peak_bytes: int, without: Without | None) -> Any:
     changed = [one for one in phases if one.saved_bytes != 0]
-    rows = []
+    rows: list[list[Any]] = []
+    if without is not None:
+        then = peak_moves_to(peak_bytes, without, phases)
+        there = [html.Span(f", then in {clean(then)}", className="faint")] if then else []
+        run = [html.B("the run"), *there]
+        rows.append([run, amount(peak_bytes), amount(without.peak_bytes), delta(-without.saved_bytes)])
     for one in changed[:_PHASES]:
         peak = [amount(one.peak_bytes), *([] if one.exact else [html.Span(" (not exact)", className="faint")])]
         if one.without_bytes is None or one.saved_bytes is None:
@@ -255,7 +298,8 @@ def _phases(phases: Sequence[DanglingPhase]) -> Any:
     table = controls.table(
         "".join(["allocated peaks by phase", *more]), ["phase", "peak", "without", "Δ"], rows, (1, 2, 3)
     )
-    return html.Div([*([table] if rows else [html.P("No phase would peak lower.")]), html.P(told, className="faint")])
+    none = [] if changed else [html.P("No phase would peak lower.")]
+    return html.Div([*([table] if rows else []), *none, html.P(told, className="faint")])
 
 
 # ------------------------------------------------------------------ what is picked
@@ -265,6 +309,7 @@ def _picked(picked: Picked, state: State, prefix: str) -> Any:
     row = picked.row
     one = row.each[0]
     saved = picked.without.saved_bytes
+    then = peak_moves_to(picked.peak_bytes, picked.without, picked.phases)
     it = "it" if len(row.each) == 1 else "them"
     lower = (
         [
@@ -272,6 +317,7 @@ def _picked(picked: Picked, state: State, prefix: str) -> Any:
             it,
             " the peak would be ",
             exactly(picked.without.peak_bytes),
+            f", then in {clean(then)}," if then else "",
             " instead of ",
             exactly(picked.peak_bytes),
             ", ",
@@ -293,7 +339,7 @@ def _picked(picked: Picked, state: State, prefix: str) -> Any:
             html.P(html.Code(frames_in_words(one.stack, None, 120))) if one.stack else html.Span(),
             frames(one.stack),
             html.H3(f"Peaks without it, rank {picked.rank}"),
-            _phases(picked.phases),
+            _phases(picked.phases, picked.peak_bytes, picked.without),
         ],
         className="dangling-picked",
         id="picked",
@@ -333,27 +379,3 @@ def _facts(row: Row) -> Any:
         facts.append(("names", html.Details([html.Summary(plural(len(names), "name")), items])))
     parts = [part for term, what in facts for part in (html.Dt(term), html.Dd(what))]
     return html.Dl(parts, className="facts")
-
-
-# ------------------------------------------------------------------ what may
-
-
-def _suspects(side: Side) -> Any:
-    found = sorted(side.suspects, key=lambda one: -one.block_bytes)
-    rows = [_suspect(one) for one in found[:_SUSPECTS]]
-    more = f", the largest {_SUSPECTS} of {len(found):,}" if len(found) > _SUSPECTS else ""
-    return html.Section(
-        [
-            html.H2(f"What may dangle in {clean(side.name)}"),
-            controls.notice("Inferred, and none of it is certain: no record says what these are."),
-            controls.table(
-                f"suspects{more}", ["rank", "bytes", "blocks", "born in", "evidence", "made in"], rows, (0, 1, 2)
-            ),
-        ]
-    )
-
-
-def _suspect(one: Suspect) -> list[Any]:
-    made = html.Details([html.Summary(html.Code(frames_in_words(one.stack, None, 90))), frames(one.stack)])
-    evidence = html.Ul([html.Li(clean(text)) for text in one.evidence])
-    return [str(one.rank), exactly(one.block_bytes), f"{one.count:,}", clean(one.birth_phase), evidence, made]
