@@ -1,6 +1,7 @@
 """Memory over a stretch of time, reduced to as many columns as a picture has, with every event counted.
 
-Legend: E events of the stretch, C columns, A allocations, G groups, R rows of pixels, L live allocations.
+Legend: E events of the stretch, C columns, A allocations, G groups, R rows of pixels, X allocations that a column
+shows, L of them in each column that does.
 
 A column stands for some neighbouring events and shows one of them: the one with the most bytes allocated. So the true
 peak of every stretch is in its picture, however few columns it has. Columns of equal time (``axis.py``) may hold no
@@ -9,8 +10,8 @@ event: they show what was live before, of which event ``START`` is what was live
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from operator import methodcaller
 
@@ -29,11 +30,24 @@ Int64 = npt.NDArray[np.int64]
 _LONG = 1_000
 """Events of a stretch from which on a call for each costs less than comparing all events at once."""
 
+_CELLS = 2_000_000
+"""Allocations in columns that are looked at together."""
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The allocations that at least one column shows: most live shorter than a column lasts."""
+
+    allocation: Int64  # [X] rising
+    born: Int64  # [X] the first column that shows each
+    gone: Int64  # [X] one past the last
+
 
 @dataclass(frozen=True)
 class Columns:
     """C columns over events ``first`` to ``stop``."""
 
+    replay: Replay
     first: Int64  # [C] first event of each
     stop: Int64  # [C] one past its last; ``first`` where it has none
     before: Bool  # [C] whether what was live just before its first event lasts into it
@@ -46,6 +60,17 @@ class Columns:
         """The first column that shows each of some events, or one after it; C where none does."""
         return np.searchsorted(self.shown, events, side="left")
 
+    @cached_property
+    def crossing(self) -> Crossing:
+        """What all that is drawn of allocations is made of."""
+        table = self.replay.allocations
+        # the table is in order of birth: a column is the first to show those born since the one before
+        stops = np.searchsorted(table.alloc_event, self.shown, side="right")
+        first_shown = np.repeat(self.shown, np.diff(stops, prepend=0))
+        crosses = np.flatnonzero(table.free_requested_event[: len(first_shown)] > first_shown)
+        born = np.searchsorted(stops, crosses, side="right")
+        return Crossing(crosses, born, self.since(table.free_requested_event[crosses]))
+
 
 def columns_of(replay: Replay, first: int, stop: int, most: int) -> Columns:
     """At most ``most`` columns of as many events each, one more or less; none for an empty stretch."""
@@ -57,7 +82,7 @@ def columns_of(replay: Replay, first: int, stop: int, most: int) -> Columns:
 def columns_between(replay: Replay, edges: Int64, before: Bool) -> Columns:
     """The columns between C + 1 events, each of which begins one; ``before`` [C] as ``Columns`` has it."""
     nothing = np.zeros(0, np.int64)
-    columns = Columns(edges[:-1], edges[1:], before, nothing)
+    columns = Columns(replay, edges[:-1], edges[1:], before, nothing)
     start = replay.start.allocated_bytes
     return replace(columns, shown=_utmost(replay.allocated_bytes, start, columns, np.maximum))
 
@@ -115,12 +140,11 @@ def stacked(facts: Facts, columns: Columns, group: Int64, groups: int) -> Int64:
 
     A column's sum over the groups is what is allocated then, to the byte.
     """
-    table = facts.replay.allocations
     out = np.zeros((groups, len(columns) + 1), np.int64)
-    born, gone = columns.since(table.alloc_event), columns.since(table.free_requested_event)
-    seen = gone > born
-    np.add.at(out, (group[seen], born[seen]), table.block_bytes[seen])
-    np.subtract.at(out, (group[seen], gone[seen]), table.block_bytes[seen])
+    seen = columns.crossing
+    size = facts.replay.allocations.block_bytes[seen.allocation]
+    np.add.at(out, (group[seen.allocation], seen.born), size)
+    np.subtract.at(out, (group[seen.allocation], seen.gone), size)
     return np.cumsum(out, axis=1)[:, :-1]
 
 
@@ -145,25 +169,41 @@ def bands(facts: Facts, columns: Columns, rows: int, low_bytes: int = 0, high_by
     curve = values_after(facts.replay, "allocated", columns.shown)
     high = int(curve.max(initial=0)) if high_bytes is None else high_bytes
     row_bytes = max(1, -(-(high - low_bytes) // max(rows, 1)))
-    middle = low_bytes + np.arange(rows, dtype=np.int64) * row_bytes + row_bytes // 2
-    out = np.full((rows, len(columns)), -1, np.int32)
-    for column, live in enumerate(_live(facts, columns)):
-        top = np.cumsum(facts.replay.allocations.block_bytes[live])
-        place = np.searchsorted(top, middle, side="right")
-        inside = place < len(live)
-        out[inside, column] = live[place[inside]]
-    return Bands(out, row_bytes, columns)
+    out = np.empty((len(columns), max(rows, 0)), np.int32)
+    for first, stop in _parts(columns):
+        allocation, column = _cells(columns, first, stop)
+        size = np.append(facts.replay.allocations.block_bytes, 0)[allocation]
+        last = np.flatnonzero(np.diff(column, append=stop) > 0)
+        upto = np.cumsum(size)
+        upto -= np.repeat(np.append(0, upto[last[:-1]]), np.diff(last, prepend=-1))
+        # a row is whose it is at its middle: how many rows have theirs below the top of each
+        below = np.clip(-(-(upto - low_bytes - row_bytes // 2) // row_bytes), 0, rows)
+        below[last] = rows
+        own = np.diff(below, prepend=0)
+        own[last[:-1] + 1] = below[last[:-1] + 1]
+        out[first:stop] = np.repeat(allocation, own).reshape(stop - first, rows)
+    return Bands(np.ascontiguousarray(out.T), row_bytes, columns)
 
 
-def _live(facts: Facts, columns: Columns) -> Iterator[Int64]:
-    """[L] what is live at the event of each column, in order of age."""
-    table = facts.replay.allocations
-    born, gone = table.alloc_event, table.free_requested_event
-    live, upto = np.zeros(0, np.int64), 0
-    # the table is in order of birth: each column adds those born since the last
-    stops = np.searchsorted(born, columns.shown, side="right")
-    for event, stop in zip(columns.shown.tolist(), stops.tolist(), strict=True):
-        new = np.arange(upto, stop, dtype=np.int64)
-        live = np.concatenate([live[gone[live] > event], new[gone[new] > event]])
-        upto = stop
-        yield live
+def _parts(columns: Columns) -> list[tuple[int, int]]:
+    """Neighbouring columns, few enough to be looked at together."""
+    seen, count = columns.crossing, len(columns)
+    change = np.bincount(seen.born, minlength=count + 1) - np.bincount(seen.gone, minlength=count + 1)
+    most = int(np.cumsum(change).max(initial=0))
+    step = max(1, _CELLS // max(most, 1))
+    return [(first, min(first + step, count)) for first in range(0, count, step)]
+
+
+def _cells(columns: Columns, first: int, stop: int) -> tuple[Int64, Int64]:
+    """[sum of L + 1] what each of some columns shows, from the oldest, then -1; and the column of each."""
+    seen = columns.crossing
+    here = (seen.born < stop) & (seen.gone > first)
+    born = np.maximum(seen.born[here], first)
+    length = np.minimum(seen.gone[here], stop) - born
+    begins = np.cumsum(length) - length
+    column = np.repeat(born - begins, length) + np.arange(int(length.sum()))
+    column = np.append(column, np.arange(first, stop))
+    allocation = np.append(np.repeat(seen.allocation[here], length), np.full(stop - first, -1))
+    # so many columns fit into 16 bits, which are sorted in a few passes
+    order = np.argsort(column.astype(np.int16) if len(columns) < 1 << 15 else column, kind="stable")
+    return allocation[order], column[order]

@@ -16,6 +16,7 @@ from snapviz.analyze.bands import bands, extremes, values_after
 from snapviz.analyze.facts import CATEGORIES, Facts
 from snapviz.analyze.marks import Mark, Span, annotation_marks, oom_marks, phase_spans
 from snapviz.analyze.picking import find_text
+from snapviz.analyze.remembered import remembered
 from snapviz.analyze.stacking import STACKINGS, Groups, largest_groups, layer
 
 __all__ = [
@@ -178,8 +179,10 @@ def side_window(facts: Sequence[Facts | None], asked: Asked, side: int) -> Windo
 def _columns(facts: Facts, view: str) -> int:
     if view in STACKINGS:
         return _STACK_COLUMNS
-    if view != "bands":
-        return _LINE_COLUMNS
+    return remembered(facts, "columns", "", lambda: _band_columns(facts)) if view == "bands" else _LINE_COLUMNS
+
+
+def _band_columns(facts: Facts) -> int:
     table = facts.replay.allocations
     event = facts.replay.peak("allocated", 0, len(facts.replay))[1]
     live = int(table.allocated_after(event).sum())
@@ -190,22 +193,24 @@ def over_time(facts: Sequence[Facts | None], asked: Asked) -> OverTime:
     """Base and head in one window: each its own facts, none where there is no such run or rank."""
     axes = axes_of(facts, asked)
     low, high = _limits(axes, asked)
-    windows = [side_window(facts, asked, side) for side in range(len(facts))]
+    # a run beside itself is worked out once
+    told = 1 if facts[0] is facts[1] else 2
+    windows = [side_window(facts, asked, side) for side in range(told)]
     groups = None
     if asked.view in STACKINGS:
-        moments = [(one, w.peak_event) for one, w in zip(facts, windows, strict=True) if one is not None and w]
+        moments = [(one, w.peak_event) for one, w in zip(facts, windows, strict=False) if one is not None and w]
         groups = largest_groups(moments, asked.view, MOST_GROUPS)
-    lines = [_lines(one, low, high) for one in axes]
+    lines = [_lines(one, low, high) for one in axes[:told]]
     top = max((int(line.value_bytes.max(initial=0)) for some in lines for line in some.values()), default=0)
     bottom = asked.y0 if asked.y0 is not None and asked.y0 >= 0 else 0
     ceiling = asked.y1 if asked.y1 is not None else max(1, int(top * (1 + _HEADROOM)))
     heights = (bottom, ceiling) if bottom < ceiling else (0, max(1, int(top * (1 + _HEADROOM))))
     sides = [
         None if one is None or axis is None else _side(one, axis, window, some, groups, asked, ((low, high), heights))
-        for one, axis, window, some in zip(facts, axes, windows, lines, strict=True)
+        for one, axis, window, some in zip(facts[:told], axes, windows, lines, strict=False)
     ]
     kind = next((axis.kind for axis in axes if axis is not None), asked.kind)
-    return OverTime(kind, _whole(axes), low, high, *heights, groups, (sides[0], sides[1]))
+    return OverTime(kind, _whole(axes), low, high, *heights, groups, (sides[0], sides[-1]))
 
 
 def _lines(axis: Axis | None, low: int, high: int) -> dict[str, Line]:
@@ -277,21 +282,33 @@ def _picture(facts: Facts, window: Window, heights: tuple[int, int], hit: Bool, 
 
 def _codes(facts: Facts, allocation: npt.NDArray[np.int32], shown: Int64, hit: Bool | None) -> UInt8:
     """[R, C] codes of cells."""
-    shade = (np.arange(len(facts.category)) % (SHADES - 1)).astype(np.uint8)
-    code = (1 + facts.category.astype(np.uint8) * SHADES) + shade
+    code = remembered(facts, "shades", "", lambda: _shaded(facts))
     if hit is not None:
-        code = np.where(hit, code, DIMMED + shade)
-    strong = np.uint8(DANGLES) + shade
-    if hit is not None:
-        strong = np.where(hit, strong, DIMMED_DANGLES + shade).astype(np.uint8)
+        code = np.where(np.append(hit, True), code, _dimmed(code, DIMMED))
     # an index of -1, above everything, takes the last
-    out = np.append(code, np.uint8(NOTHING))[allocation]
-    dangles = np.append(facts.dangling_since, len(facts.replay))[allocation] <= shown
-    out = np.where(dangles, np.append(strong, np.uint8(NOTHING))[allocation], out).astype(np.uint8)
+    out: UInt8 = code[allocation]
+    if facts.dangling:
+        strong = _dimmed(code, DANGLES)
+        strong = strong if hit is None else np.where(np.append(hit, True), strong, _dimmed(code, DIMMED_DANGLES))
+        dangles = np.append(facts.dangling_since, len(facts.replay))[allocation] <= shown
+        out = np.where(dangles, strong[allocation], out)
     edge = _upper_edges(allocation)
     # every kind of code begins at 1 plus a multiple of SHADES
     out[edge] = (out[edge] - 1) // SHADES * SHADES + SHADES
     return out
+
+
+def _shaded(facts: Facts) -> UInt8:
+    """[A + 1] the code of each allocation, then that of nothing."""
+    shade = np.resize(np.arange(SHADES - 1, dtype=np.uint8), len(facts.category))
+    return np.append(1 + facts.category.astype(np.uint8) * np.uint8(SHADES) + shade, np.uint8(NOTHING))
+
+
+def _dimmed(code: UInt8, kind: int) -> UInt8:
+    """The same shades of another kind; nothing stays nothing."""
+    found = np.uint8(kind) + (code - np.uint8(1)) % np.uint8(SHADES)
+    found[-1] = NOTHING
+    return found
 
 
 def _upper_edges(allocation: npt.NDArray[np.int32]) -> Bool:

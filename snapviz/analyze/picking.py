@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from snapviz.analyze.axis import Window
 from snapviz.analyze.facts import CATEGORIES, EVIDENCE, RECORDED, DanglingParameter, Facts
+from snapviz.analyze.remembered import remembered
 from snapviz.replay.model import START
 
 __all__ = ["Found", "Lifetime", "find_text", "lifetime", "pick"]
@@ -115,8 +116,12 @@ class Found:
 def find_text(facts: Facts, text: str) -> Found:
     """The allocations in whose owner, dangling names, category, module, birth phase or stack a text occurs, in small or
     capital letters. A text is no pattern; none is found for an empty one."""
-    table = facts.replay.allocations
     wanted = text[:LONGEST_TEXT].casefold()
+    return remembered(facts, "text", wanted, lambda: _find_text(facts, wanted))
+
+
+def _find_text(facts: Facts, wanted: str) -> Found:
+    table = facts.replay.allocations
     mask = np.zeros(len(table), bool)
     if wanted:
         mask |= _fits(facts.owners, wanted)[facts.owner] | _fits(facts.modules, wanted)[facts.module]

@@ -16,6 +16,7 @@ from snapviz.analyze.facts import CATEGORIES, Facts
 from snapviz.analyze.frames import is_python
 from snapviz.analyze.groups import sums
 from snapviz.analyze.phases import folded_births
+from snapviz.analyze.remembered import remembered
 
 __all__ = ["OTHER", "STACKINGS", "Groups", "largest_groups", "layer", "stack_label"]
 
@@ -29,6 +30,9 @@ OTHER = "all others"
 """The last group, of what is in none of the others."""
 
 
+_ALL = slice(None)
+
+
 @dataclass(frozen=True)
 class Groups:
     """G groups, the largest first, without that of all others, which comes after them."""
@@ -37,12 +41,12 @@ class Groups:
     keys: tuple[str, ...]  # the same in both runs
     labels: tuple[str, ...]  # for people
 
-    def of(self, facts: Facts) -> Int64:
-        """[A] the group of each allocation, G where it is in none."""
+    def of(self, facts: Facts, some: Int64 | slice = _ALL) -> Int64:
+        """[A] the group of each of some allocations, G where it is in none."""
         texts, index = _keys(facts, self.by)
         place = {key: at for at, key in enumerate(self.keys)}
         found = np.array([place.get(text, len(self.keys)) for text in texts], np.int64)
-        return found[index]
+        return found[index[some]]
 
     def over(self, facts: Facts, columns: Columns) -> Int64:
         """[G + 1, C] allocated bytes of each, all others last: they sum to what is allocated."""
@@ -51,7 +55,7 @@ class Groups:
     def at(self, facts: Facts, event: int) -> Int64:
         """[G + 1] allocated bytes of each just after an event, all others last."""
         live = np.flatnonzero(facts.replay.allocations.allocated_after(event))
-        return sums(self.of(facts)[live], facts.replay.allocations.block_bytes[live], len(self.keys) + 1)[0]
+        return sums(self.of(facts, live), facts.replay.allocations.block_bytes[live], len(self.keys) + 1)[0]
 
 
 def largest_groups(moments: Sequence[tuple[Facts, int]], by: str, most: int) -> Groups:
@@ -78,8 +82,8 @@ def layer(facts: Facts, columns: Columns, since: Int64) -> Int64:
     ``since`` [A] is E or more where one never does.
     """
     table = facts.replay.allocations
-    # few, mostly: what dangles, what is searched for
-    some = np.flatnonzero(since < len(facts.replay))
+    shown = columns.crossing.allocation
+    some = shown[since[shown] < len(facts.replay)]
     size = table.block_bytes[some]
     first = columns.since(np.maximum(since, table.alloc_event)[some])
     gone = columns.since(table.free_requested_event[some])
@@ -92,6 +96,10 @@ def layer(facts: Facts, columns: Columns, since: Int64) -> Int64:
 
 def _keys(facts: Facts, by: str) -> tuple[Sequence[str], Int64]:
     """Keys that mean the same in both runs, and [A] which of them each allocation has."""
+    return remembered(facts, "keys", by, lambda: _found_keys(facts, by))
+
+
+def _found_keys(facts: Facts, by: str) -> tuple[Sequence[str], Int64]:
     if by == "stack":
         # ABSENT is -1: the last
         return (*facts.frames.keys, ""), facts.stack.astype(np.int64) % (len(facts.frames.keys) + 1)

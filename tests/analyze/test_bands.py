@@ -55,7 +55,9 @@ def test_groups_sum_to_what_is_allocated(name: str, most: int) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_bands_are_the_live_allocations_in_order_of_age(name: str) -> None:
+@pytest.mark.parametrize("cells", [1, 500, module._CELLS])
+def test_bands_are_the_live_allocations_in_order_of_age(name: str, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CELLS", cells)
     facts = facts_of(name)
     table = facts.replay.allocations
     columns = columns_of(facts.replay, 0, len(facts.replay), 23)
@@ -71,6 +73,18 @@ def test_bands_are_the_live_allocations_in_order_of_age(name: str) -> None:
     assert (
         found.allocation[:, highest] >= 0
     ).sum() * found.row_bytes >= facts.replay.allocated_bytes.max() - found.row_bytes
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("most", [1, 9, 300])
+def test_what_crosses_is_what_some_column_shows(name: str, most: int) -> None:
+    facts = facts_of(name)
+    columns = columns_of(facts.replay, 0, len(facts.replay), most)
+    found = columns.crossing
+    live = np.array([facts.replay.allocations.allocated_after(event) for event in columns.shown.tolist()])
+    assert found.allocation.tolist() == np.flatnonzero(live.any(axis=0)).tolist()
+    assert found.born.tolist() == live[:, found.allocation].argmax(axis=0).tolist()
+    assert (found.gone - found.born).tolist() == live[:, found.allocation].sum(axis=0).tolist()
 
 
 def test_a_window_of_heights_is_that_part_of_the_picture() -> None:
