@@ -11,10 +11,12 @@ from dash import html
 
 from snapviz.analyze.axis import start_of
 from snapviz.analyze.describe import fake_group_of
-from snapviz.analyze.facts import Facts
+from snapviz.analyze.facts import MEASURES, Facts
 from snapviz.analyze.overtime import OverTime, Side
+from snapviz.analyze.remembered import remembered
 from snapviz.analyze.run import RankFailure, Run
 from snapviz.analyze.stacking import OTHER, Groups
+from snapviz.analyze.stretches import Stretches
 from snapviz.app.controls import notice, table
 from snapviz.app.timelinesides import SIDES, Sides
 from snapviz.replay.model import START
@@ -22,6 +24,7 @@ from snapviz.report.layout import clean, cut
 from snapviz.report.plots.colours import DANGLING
 from snapviz.report.plots.timeline import Titles
 from snapviz.report.plots.timelinelayers import group_colour
+from snapviz.report.plots.timelinemarks import annotations_drawn
 from snapviz.report.plots.words import words
 from snapviz.units import format_bytes
 
@@ -33,7 +36,7 @@ _OTHERS = "#c3cad1"
 _NOTES = 3
 """Notes of a run that stand above the picture; the others are one click away."""
 _LONGEST = 90
-_MOST_PHASES = 100
+_MOST_PHASES = 120
 """Phases in the table of the picture."""
 _WHOLE = "all that is shown"
 
@@ -105,11 +108,23 @@ def _noted(who: str, notes: Sequence[str]) -> list[Any]:
 def said(sides: Sides, seen: OverTime) -> list[Any]:
     """What the window and the search have to say before the picture."""
     found: list[Any] = [notice(without) for without in _without_phase(sides)]
+    found += [html.P(text, className="faint") for text in _not_drawn(seen)]
     if sides.asked.text:
         text = cut(clean(sides.asked.text), 60)
         told = "; ".join(_hits(side, one) for side, one in zip(SIDES, seen.sides, strict=True) if one is not None)
         found.append(html.P([html.Strong(f"“{text}”"), f" is in {told}."], className="timeline-found"))
     return found
+
+
+def _not_drawn(seen: OverTime) -> list[str]:
+    """Annotations that are too many to be drawn."""
+    counts = {
+        name: sum(mark.count for mark in side.annotations)
+        for name, side in zip(SIDES, seen.sides, strict=True)
+        if side is not None and side.annotations and not annotations_drawn(side)
+    }
+    told = " and ".join(f"{count:,} annotations of {name}" for name, count in counts.items())
+    return [f"{told} are too near each other to be drawn: zoom in to see them."] if told else []
 
 
 def _hits(name: str, side: Side) -> str:
@@ -174,23 +189,44 @@ def _after(event: int) -> str:
     return "before the first event" if event == START else f"after event {event:,}"
 
 
-def phases_table(seen: OverTime) -> Any:
-    """The picture as a table: what each run peaks at in all that is shown, and in each phase there."""
+def phases_table(sides: Sides, seen: OverTime) -> Any:
+    """The picture as a table: what each run peaks at in all that is shown, and in each phase of the run."""
     shown = [at for at, side in enumerate(seen.sides) if side is not None and side.high > side.low]
-    peaks: dict[str, dict[int, int]] = {_WHOLE: {at: seen.sides[at].peak_bytes for at in shown}}  # type: ignore[union-attr]
+    peaks: dict[str, dict[int, int]] = {"": {at: seen.sides[at].peak_bytes for at in shown}}  # type: ignore[union-attr]
     for at in shown:
-        for span in seen.sides[at].spans:  # type: ignore[union-attr]
-            if span.count == 1 and len(peaks) <= _MOST_PHASES:
-                peaks.setdefault(cut(clean(span.name), _LONGEST), {})[at] = span.peak_bytes
-    rows = [[name, *_compared(values, shown)] for name, values in peaks.items()]
+        for name, peak_bytes in _phase_peaks(sides.facts[at]).items():
+            peaks.setdefault(name, {})[at] = peak_bytes
+    rows = [
+        [cut(clean(name), _LONGEST) or _WHOLE, *_compared(values, shown)]
+        for name, values in list(peaks.items())[: _MOST_PHASES + 1]
+    ]
+    more = len(peaks) - 1 - _MOST_PHASES
+    rows += [[f"and {more:,} more", *[""] * (len(rows[0]) - 1)]] if more > 0 else []
     head = ["phase", *(f"peak of {SIDES[at]}" for at in shown), *(["Δ"] if len(shown) == 2 else [])]
-    return table("allocated bytes", head, rows, numbers=range(1, len(head)))
+    return table("allocated bytes; those of a phase are of all of it", head, rows, numbers=range(1, len(head)))
+
+
+def _phase_peaks(facts: Facts | None) -> dict[str, int]:
+    """Folded phase → the most that is allocated in any of that name, in order of their starts."""
+    return {} if facts is None else remembered(facts, "phase peaks", "", lambda: _found_peaks(facts))
+
+
+def _found_peaks(facts: Facts) -> dict[str, int]:
+    column = MEASURES.index("allocated")
+    found = Stretches(facts).folded
+    ordered = sorted(found, key=lambda name: (min(one.first for one in found[name]), name))
+    return {name: max(int(one.peak[column]) for one in found[name]) for name in ordered}
 
 
 def _compared(values: dict[int, int], shown: list[int]) -> list[Any]:
-    cells = [f"{values[at]:,}" if at in values else "" for at in shown]
+    cells: list[Any] = [_both(values[at]) if at in values else "" for at in shown]
     both = len(shown) == 2
     return cells + ([signed_bytes(values[1] - values[0])] if both and len(values) == 2 else [""] * both)
+
+
+def _both(count: int) -> Any:
+    """Rounded and exact."""
+    return [format_bytes(count), html.Span(f" · {count:,}", className="faint")]
 
 
 def _dangling_at_peak(sides: Sides, seen: OverTime, at: int) -> int:

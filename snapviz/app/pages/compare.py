@@ -22,6 +22,7 @@ from snapviz.analyze.moments import parse_at
 from snapviz.analyze.sparks import spark_of, sparks
 from snapviz.app import controls
 from snapviz.app.pages import compare_drawer, compare_grid, compare_rows, compare_single, compare_top, compare_why
+from snapviz.app.pages.compare_steps import growth_line, steps_in_words
 from snapviz.app.results import Results
 from snapviz.app.sides import numbers_of, shown_point
 from snapviz.app.state import State
@@ -38,7 +39,7 @@ NAME, PATH, TITLE = "compare", "/", "Compare"
 
 _CSV = "export/rows.csv"
 
-_BY = [("", "all that tells them apart")]
+_BY = [("", "cause")]
 _BY += [(name, name) for name in ("stack", "phase", "category", "owner", "module", "rank")]
 _MODES = (("delta", "delta"), ("ratio", "ratio"), ("absolute", "absolute"))
 _MEASURES = (("allocated", "allocated"), ("requested", "requested"), ("active", "active"), ("reserved", "reserved"))
@@ -84,11 +85,11 @@ def _controls(state: State) -> Any:
         controls.select("measure", "bytes", _MEASURES, state.measure, w=130),
         controls.select("threshold", "fold below", thresholds, state.threshold, w=110),
         controls.segmented("view", "names", _VIEWS, state.view),
-        controls.search("q", "search rows", state.q, "name, stack, phase"),
+        controls.search("q", "search", state.q, "name, stack, phase"),
     ]
     return html.Div(
         [
-            controls.select("at", "at", [(state.at, state.at or "the run's peak")], state.at, w=260),
+            controls.select("at", "moment", [(state.at, state.at or "the run's peak")], state.at, w=260),
             controls.select("rank", "rank", [("", "worst")], w=170),
             controls.select("by", "group by", _BY, state.by, w=210),
             html.Div(pair, id="compare-pair-controls", className="controls"),
@@ -170,6 +171,7 @@ def _single(results: Results, state: State, prefix: str) -> tuple[Any, ...]:
     assert report.worst_rank is not None
     facts = results.facts(run_id, report.worst_rank)
     above, below = compare_single.single(report, facts, compare_top.href_of(state, prefix))
+    above[-1:-1] = growth_line(facts)
     ranks = compare_single.rank_choices([rank.rank for rank in run.ranks], state)
     return above, compare_single.at_choices(facts, state), ranks, True, below
 
@@ -181,7 +183,7 @@ def _sparks(results: Results, report: DiffReport, state: State, names: list[str]
     if rank is None:
         return compare_top.Drawings()
     made = lambda: _drawings(_pair(results, state, rank), names, state.measure)  # noqa: E731
-    return compare_top.Drawings.of(results.kept("shapes", state, made, rank, state.measure, names))
+    return compare_top.Drawings.of(results.kept("shapes and steps", state, made, rank, state.measure, names))
 
 
 def _drawings(pair: tuple[Facts, Facts], names: list[str], measure: str) -> Any:
@@ -191,7 +193,9 @@ def _drawings(pair: tuple[Facts, Facts], names: list[str], measure: str) -> Any:
         found = sparks(facts, [name for name in names if name], measure)
         shapes.append({"": spark_of(facts.replay, 0, len(facts.replay), measure)} | found)
     windows = {name: phase_window((head, base), name, measure) for name in names if name}
-    return compare_top.Drawings(shapes[0], shapes[1], {name: one for name, one in windows.items() if one}).data()
+    known = {name: one for name, one in windows.items() if one}
+    steps = steps_in_words(reversed(pair), names)
+    return compare_top.Drawings(shapes[0], shapes[1], known, steps).data()
 
 
 def _pair(results: Results, state: State, rank: int) -> tuple[Facts, Facts]:

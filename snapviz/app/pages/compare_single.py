@@ -149,7 +149,7 @@ def _tr(links: tuple[str, str, str], shape: Spark | None, sizes: Sequence[int], 
 
 def _categories(rank: RankPeak) -> Any:
     rows = [_category_cells(one, rank) for one in rank.categories]
-    heads = ["category", "bytes", "share", "blocks", "known how", "of it dangling"]
+    heads = ["category", "bytes", "share", "allocations", "known how", "of it dangling"]
     return controls.table("what is live, by category", heads, rows, (1, 2, 3, 5))
 
 
@@ -179,7 +179,7 @@ def _groups(report: PeakReport, rank: RankPeak, href: Href) -> list[Any]:
     rows.append(
         [html.Strong("total"), "", spans_of([amount(total)]), f"{sum(o.live_count for o in rank.groups):,}", ""]
     )
-    heads = ["what", report.by if report.by != "line" else "name", "bytes", "blocks", "made in"]
+    heads = ["what", report.by if report.by != "line" else "name", "bytes", "allocations", "made in"]
     live = html.A("all of it, as an icicle", href=href({"page": "live", "at": report.at}), className="spa")
     return [controls.table("what is live", heads, rows, (2, 3)), html.P(live)]
 

@@ -31,6 +31,9 @@ __all__ = ["Drawings", "href_of", "named", "phases", "rank_of", "spark_image", "
 _NOTES = 6
 """Notes above the numbers; the others are folded away."""
 
+_HOLDERS = 12
+"""Holders of one parameter that are listed."""
+
 _CHANGED, _SAME = 60, 60
 """Phases that are listed."""
 
@@ -45,17 +48,18 @@ class Drawings:
     base: Mapping[str, Spark] = field(default_factory=dict)  # phase → its shape, "" the whole recording
     head: Mapping[str, Spark] = field(default_factory=dict)
     windows: Mapping[str, PhaseWindow] = field(default_factory=dict)  # by phase
+    steps: Mapping[str, str] = field(default_factory=dict)  # by phase: which it stands for, in words
 
     def data(self) -> list[Any]:
         """As JSON has it."""
         shapes = [{name: one.data() for name, one in side.items()} for side in (self.base, self.head)]
-        return [*shapes, {name: astuple(one) for name, one in self.windows.items()}]
+        return [*shapes, {name: astuple(one) for name, one in self.windows.items()}, dict(self.steps)]
 
     @classmethod
     def of(cls, data: Sequence[Any]) -> Drawings:
         """From ``data``."""
         base, head = ({name: Spark.of(one) for name, one in side.items()} for side in data[:2])
-        return cls(base, head, {name: PhaseWindow(*one) for name, one in data[2].items()})
+        return cls(base, head, {name: PhaseWindow(*one) for name, one in data[2].items()}, data[3])
 
     def window(self, phase: str) -> dict[str, str]:
         """What the timeline is asked for to show a phase."""
@@ -82,7 +86,20 @@ def top(report: DiffReport, href: Href) -> list[Any]:
     verdict = html.H1(spans_of(linked_verdict(report, href).text), id="verdict")
     said = [diffblocks.facts(report), *diffblocks.warnings(report, _NOTES), *diffblocks.every_note(report, _NOTES)]
     saves = html.Div(blocks_of(whyblocks.saving(report)), className="compare-saves")
-    return [verdict, saves, *blocks_of(said), *_unmatched(report), *_around(report)]
+    return [verdict, *_other_holders(report), saves, *blocks_of(said), *_unmatched(report), *_around(report)]
+
+
+def _other_holders(report: DiffReport) -> list[Any]:
+    """Who else holds the one parameter that the verdict is about; it names the holder that says most."""
+    found = {one.name: one.holders for one in report.dangling if one.run == "head" and one.name in report.verdict}
+    if len(found) != 1:
+        return []
+    name, holders = next(iter(found.items()))
+    if len(holders) < 2:
+        return []
+    items = [html.Li(html.Code(cut(clean(holder), 300))) for holder in holders[:_HOLDERS]]
+    summary = html.Summary(["… and ", plural(len(holders) - 1, "more holder"), " of ", html.Code(cut(clean(name), 80))])
+    return [html.Details([summary, html.Ul(items)], className="compare-holders")]
 
 
 def _unmatched(report: DiffReport) -> list[Any]:
@@ -181,7 +198,9 @@ def _table(report: DiffReport, caption: str, rows: Sequence[Any]) -> Any:
 def _row(row: PhaseDelta, look: _Look) -> Any:
     point = f"phase:{row.phase}:peak"
     name = clean(row.phase)
-    cells = [html.Th(html.A(html.Code(cut(name, 80)), href=look.href({"at": point}), className="spa"), scope="row")]
+    link = html.A(html.Code(cut(name, 80)), href=look.href({"at": point}), className="spa")
+    steps = look.drawn.steps.get(row.phase, "")
+    cells = [html.Th([link, html.Span(f" · {steps}", className="faint")] if steps else link, scope="row")]
     for measure in look.measures:
         shape = _shapes(row.phase, look) if measure.peak else (None, None)
         pair, marks, delta = measure.pair(row), measure.marks(row), measure.delta(row)

@@ -146,7 +146,11 @@ def _columns(report: DiffReport) -> list[dict[str, Any]]:
     columns += [_number("ratio", "head/base", 100, scale="×")] if mode == "ratio" else []
     columns += [_text("what", "what", 175)] if by not in ("stack", "phase", "rank", "category") else []
     columns += [_text("name", str(name), 260, flex=2)]
-    columns += [_number("base", base, 115), _number("head", head, 115), _number("blocks", "blocks", 95, scale="Δ")]
+    columns += [
+        _number("base", base, 115),
+        _number("head", head, 115),
+        _number("blocks", "allocations", 110, scale="Δ"),
+    ]
     columns += [_text("birth", "born in", 140)] if by in (None, "stack", "owner", "module") else []
     columns += [_text("made", "made in", 300, flex=3, mono=True)] if by in (None, "stack", "owner") else []
     columns += [_text("besides", "besides", 220, flex=2)] if by is not None else []

@@ -93,11 +93,14 @@ def _controls(state: State) -> Any:
         html.Button(sign, type="button", className="tool", title=told, **{"aria-label": told, "data-timeline": name})
         for name, sign, told in _TOOLS
     ]
+    pair = [
+        controls.select("align", "begin both at", _align([], state.align), state.align),
+        controls.segmented("show", "cursors", [("", "linked"), ("apart", "apart")], state.show),
+    ]
     return html.Div(
         [
             controls.segmented("view", "draw", _VIEWS, state.view),
             controls.segmented("axis", "along", [("time", "time"), ("event", "events")], state.axis),
-            controls.select("align", "begin both at", _align([], state.align), state.align),
             controls.select("rank", "rank", [("", "the worst")], "" if state.rank is None else str(state.rank)),
             dmc.Select(
                 id="timeline-phase",
@@ -106,14 +109,20 @@ def _controls(state: State) -> Any:
                 value=None,
                 searchable=True,
                 size="xs",
-                placeholder="…",
+                placeholder=_phase_named(state),
             ),
-            controls.segmented("show", "cursors", [("", "linked"), ("apart", "apart")], state.show),
-            controls.search("q", "find in owners, modules, phases, stacks", state.q, "layers.3, forward, optimizer …"),
+            html.Div(pair, id="timeline-pair", className="controls", hidden=not (state.base and state.head)),
+            controls.search("q", "search", state.q, "owner, module, phase or stack"),
             html.Div(tools, className="timeline-tools", role="group", **{"aria-label": "zoom and move"}),
         ],
         className="controls timeline-controls no-print",
     )
+
+
+def _phase_named(state: State) -> str:
+    """What stands where a phase is chosen: the one that the moment names."""
+    found = state.at.removeprefix("phase:").removesuffix(":peak").removesuffix(":end")
+    return cut(clean(found), _LONGEST) if state.at.startswith("phase:") else "…"
 
 
 def _align(names: list[str], chosen: str) -> list[tuple[str, str]]:
@@ -153,6 +162,8 @@ def _options(app: Dash, results: Results) -> None:
         Output({"type": "ctl", "key": "rank"}, "data"),
         Output("timeline-phase", "data"),
         Output("timeline-notes", "children"),
+        Output("timeline-phase", "placeholder"),
+        Output("timeline-pair", "hidden"),
         Input("timeline-runs", "data"),
         Given("state", "data"),
         prevent_initial_call=True,
@@ -167,6 +178,8 @@ def _options(app: Dash, results: Results) -> None:
             _data(rank_options(results, state)),
             _data([(name, cut(clean(name), _LONGEST)) for name in names[:_MOST_PHASES]]),
             notices(sides),
+            _phase_named(state),
+            not (state.base and state.head),
         )
 
     @app.callback(
@@ -216,7 +229,13 @@ def _drawing(app: Dash, results: Results) -> None:
         seen = over_time(sides.facts, sides.asked)
         figure = timeline(seen, titles(sides), [sides.places[at] for at in sides.drawn])
         groups = groups_panel(sides, seen, *peak_groups(sides.facts, seen))
-        return figure, {"height": f"{figure['layout']['height']}px"}, said(sides, seen), groups, phases_table(seen)
+        return (
+            figure,
+            {"height": f"{figure['layout']['height']}px"},
+            said(sides, seen),
+            groups,
+            phases_table(sides, seen),
+        )
 
 
 def _cursors(app: Dash, results: Results) -> None:

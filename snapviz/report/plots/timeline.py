@@ -15,7 +15,7 @@ from snapviz.analyze.overtime import OverTime, Side
 from snapviz.report.plots.base import Figure, figure
 from snapviz.report.plots.ticks import byte_ticks, event_ticks, time_ticks
 from snapviz.report.plots.timelinelayers import curve_traces, layer_traces, picture_image, stack_traces
-from snapviz.report.plots.timelinemarks import marks_of, oom_lines, peak_mark, phase_lines, span_bars
+from snapviz.report.plots.timelinemarks import annotations_drawn, marks_of, oom_lines, peak_mark, phase_lines, span_bars
 from snapviz.units import format_bytes
 
 __all__ = ["Titles", "cursor_shapes", "height_of", "timeline"]
@@ -105,7 +105,7 @@ def height_of(seen: OverTime) -> int:
 
 def _levels(side: Side) -> int:
     phases = max((span.level + 1 for span in side.spans), default=0)
-    return phases + bool(side.annotations or side.ooms)
+    return phases + bool(annotations_drawn(side) or side.ooms)
 
 
 def _places(seen: OverTime) -> list[_Place]:
@@ -137,7 +137,8 @@ def _axes(seen: OverTime, side: Side, place: _Place, bottom: bool) -> dict[str, 
             "showticklabels": bottom,
             "ticks": "outside" if bottom else "",
             "zeroline": False,
-            "showgrid": True,
+            # lines over bands would look like gaps in them
+            "showgrid": side.picture is None,
             "gridcolor": "#e4e8ec",
             **({"matches": "x"} if number else {}),
             **x(seen.low, seen.high),
@@ -147,6 +148,7 @@ def _axes(seen: OverTime, side: Side, place: _Place, bottom: bool) -> dict[str, 
             "domain": list(place.panel),
             "anchor": f"x{number}",
             "zeroline": False,
+            "showgrid": side.picture is None,
             "gridcolor": "#e4e8ec",
             **({"matches": "y"} if number else {}),
             **byte_ticks(seen.low_bytes, seen.high_bytes),
@@ -229,5 +231,7 @@ def _peak_text(seen: OverTime, side: Side, place: _Place) -> dict[str, Any]:
     text = f"peak {format_bytes(side.peak_bytes)} · {side.peak_bytes:,} bytes"
     return {
         "text": text, "x": side.peak_place, "xref": f"x{place.number}", "xanchor": anchor, "showarrow": False,
-        "y": side.peak_bytes, "yref": f"y{place.number}", "yanchor": "bottom", "yshift": 5, "font": {"size": 12},
+        "y": side.peak_bytes, "yref": f"y{place.number}", "yanchor": "bottom", "yshift": 7, "font": {"size": 12},
+        # the line of what is reserved may lie there
+        "bgcolor": "rgba(255,255,255,0.88)", "borderpad": 1, "name": "peak",
     }  # fmt: skip

@@ -12,9 +12,12 @@ from snapviz.report.plots import colours
 from snapviz.report.plots.words import words
 from snapviz.units import format_bytes
 
-__all__ = ["marks_of", "oom_lines", "peak_mark", "phase_lines", "span_bars"]
+__all__ = ["annotations_drawn", "marks_of", "oom_lines", "peak_mark", "phase_lines", "span_bars"]
 
 _PHASE = "rgba(110,119,129,0.6)"
+_MOST_ANNOTATIONS = 60
+"""Annotations that are drawn: more of them lie one over the other."""
+
 _MOST_LINES = 60
 """Starts of phases that are drawn as lines through a panel."""
 
@@ -97,7 +100,8 @@ def _upright(places: list[float], high_bytes: int, line: dict[str, Any]) -> dict
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": "phases",
+        "name": "a phase begins",
+        "legendgroup": "a phase begins",
         "hoverinfo": "skip",
         "x": [place for one in places for place in (one, one, None)],
         # further up than anybody moves before it is drawn anew
@@ -109,10 +113,15 @@ def _upright(places: list[float], high_bytes: int, line: dict[str, Any]) -> dict
 def marks_of(side: Side, axes: dict[str, str], height: float) -> list[dict[str, Any]]:
     """Annotations of the file, and where memory ran out, in a row below the phases."""
     kinds = [
-        ("annotations", side.annotations, "triangle-down", colours.FAINT),
+        ("annotations", annotations_drawn(side), "triangle-down", colours.FAINT),
         ("out of memory", side.ooms, "x", colours.MORE),
     ]
     return [_markers(name, marks, symbol, colour, height) | axes for name, marks, symbol, colour in kinds if marks]
+
+
+def annotations_drawn(side: Side) -> tuple[Mark, ...]:
+    """The annotations of a picture; none where they are so many that they would be one band."""
+    return side.annotations if len(side.annotations) <= _MOST_ANNOTATIONS else ()
 
 
 def _markers(name: str, marks: tuple[Mark, ...], symbol: str, colour: str, height: float) -> dict[str, Any]:
@@ -123,7 +132,8 @@ def _markers(name: str, marks: tuple[Mark, ...], symbol: str, colour: str, heigh
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "showlegend": False,
+        # the line of the other kind stands in the legend
+        **({"legendgroup": name} if symbol == "triangle-down" else {"showlegend": False}),
         "x": [mark.place for mark in marks],
         "y": [height] * len(marks),
         "marker": {"symbol": symbol, "size": 9, "color": colour},

@@ -21,7 +21,7 @@ _LABEL = 34
 _ROW = 34
 """Pixels of a bar with its gap."""
 
-_TICKS = 5
+_TICKS = 4
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ def _layout(found: Waterfall, bars: list[_Bar], low: int, high: int) -> dict[str
             "range": [low - (room // 4 if least < low else 0), high + room],
             "tickvals": ticks,
             "ticktext": labels,
+            "tickangle": 0,
             "zeroline": False,
             "fixedrange": True,
         },
@@ -116,8 +117,19 @@ def _levels(bars: list[_Bar]) -> list[dict[str, Any]]:
 
 
 def _total(name: str, count: int, low: int, colour: str) -> _Bar:
-    label = _plain(cut_left(clean(name), _LABEL))
-    return _Bar(label, low, count, format_bytes(count), f"{label}: {format_exact(count)}", colour, "")
+    whole = _plain(cut_left(clean(name), 4 * _LABEL))
+    label = "<br>".join(map(_plain, _lines(clean(name))))
+    return _Bar(label, low, count, format_bytes(count), f"{whole}: {format_exact(count)}", colour, "")
+
+
+def _lines(name: str) -> list[str]:
+    """A run's name in at most two lines, the first as long as can be, broken after a slash or a dash where there is
+    one: its end tells it apart."""
+    if len(name) <= _LABEL:
+        return [name]
+    breaks = [at + 1 for at in range(_LABEL) if name[at] in "/-_. "]
+    at = breaks[-1] if breaks and breaks[-1] > _LABEL // 3 else _LABEL
+    return [name[:at], cut_left(name[at:], _LABEL)]
 
 
 def _step(step: WaterfallStep) -> _Bar:
