@@ -21,7 +21,17 @@ import numpy.typing as npt
 from snapviz.analyze.facts import Facts
 from snapviz.replay.model import Replay
 
-__all__ = ["Bands", "Columns", "bands", "columns_between", "columns_of", "extremes", "stacked", "values_after"]
+__all__ = [
+    "Bands",
+    "Columns",
+    "Crossing",
+    "bands",
+    "columns_between",
+    "columns_of",
+    "extremes",
+    "stacked",
+    "values_after",
+]
 
 Bool = npt.NDArray[np.bool_]
 Int32 = npt.NDArray[np.int32]

@@ -21,6 +21,7 @@ from snapviz.app.pages import (
     compare_grid,
     compare_rows,
     compare_single,
+    compare_steps,
     compare_top,
     compare_why,
 )
@@ -431,3 +432,24 @@ def test_no_moment_that_any_rank_has_is_said() -> None:
     report = peak(sample("leak"), Ask())
     with pytest.raises(UsageError, match="no rank"):
         compare_single.usage_of(report.model_copy(update={"ranks": ()}))
+
+
+def test_a_folded_phase_says_which_steps_it_stands_for(results: Results) -> None:
+    facts = results.facts("leak", 0)
+    told = compare_steps.steps_in_words([facts], ["", "train/step", "train/step/forward", "train/step0", "train"])
+    assert told == {"train/step": "steps 1–5", "train/step/forward": "steps 1–5"}
+    assert compare_steps._words(["a/step1/iter2", "a/step2/iter2"]) == ""
+    assert compare_steps._words(["batch1", "batch9"]) == "batches 1–9, 2 of them"
+
+
+def test_what_grows_is_a_line_and_nothing_is_none(results: Results) -> None:
+    assert "It grows by 2.00 MiB a step over 6 steps" in words(compare_steps.growth_line(results.facts("leak", 0)))
+    assert compare_steps.growth_line(results.facts("thunder_478/pr", 0)) == []
+    assert "It grows by 2.00 MiB a step" in words(compare._single(results, State(head="leak"), "/")[0])
+
+
+def test_all_who_hold_it_are_one_click_away(results: Results) -> None:
+    state = State(base="thunder_478/main", head="thunder_478/pr")
+    told = words(compare_top.top(results.report(state), compare_top.href_of(state, "/")))
+    assert "1 more holder" in told
+    assert "update_call_statistics" in told

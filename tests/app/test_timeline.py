@@ -177,13 +177,21 @@ def test_a_peak_before_the_first_event_has_no_number(results: Results) -> None:
 
 def test_the_picture_is_a_table_too(results: Results) -> None:
     sides = sides_of(PAIR, results)
-    told = text(phases_table(over_time(sides.facts, sides.asked)))
+    told = text(phases_table(sides, over_time(sides.facts, sides.asked)))
     assert told.startswith(
-        "allocated bytes phase peak of base peak of head Δ all that is shown 10,486,272 14,680,576 ▲ +4.00 MiB"
+        "allocated bytes; those of a phase are of all of it phase peak of base peak of head Δ "
+        "all that is shown 10.00 MiB · 10,486,272 14.00 MiB · 14,680,576 ▲ +4.00 MiB"
     )
-    assert "materialize" in told
+    zoomed = sides_of(PAIR.with_(x0=0, x1=3), results)
+    # whatever is in sight, all phases that are compared
+    narrow = text(phases_table(zoomed, over_time(zoomed.facts, zoomed.asked)))
+    for phase in {one.phase for one in results.report(PAIR).phases}:
+        assert f" {phase} " in told
+        assert f" {phase} " in narrow
     alone = sides_of(State(page="timeline", head="leak"), results)
-    assert text(phases_table(over_time(alone.facts, alone.asked))).startswith("allocated bytes phase peak of head all")
+    assert text(phases_table(over_time(alone.facts, alone.asked))).startswith(
+        "allocated bytes; those of a phase are of all of it phase peak of head all"
+    )
 
 
 def test_ranks_that_cannot_be_read_are_named(results: Results) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from dash import html
 
 from snapviz.analyze.facts import MEASURES, Facts
+from snapviz.analyze.marks import phase_window
 from snapviz.analyze.peak import Ask, peak
 from snapviz.analyze.phases import end_of_run
 from snapviz.analyze.run import Run
@@ -31,6 +32,9 @@ from snapviz.schema import LiveGroup, PeakReport, RankPeak, Trust
 __all__ = ["ask_of", "at_choices", "rank_choices", "single", "usage_of"]
 
 _PHASES, _GROUPS, _NOTES = 60, 60, 8
+
+_MOST_PHASES = 5_000
+"""Phases of a rank from which on their windows would take longer to find than the page to draw."""
 
 _GROUPINGS = {"": "line", "rank": "line"}
 """What a state groups by that a moment of one run has under another name."""
@@ -93,7 +97,7 @@ def _phases(facts: Facts, href: Href, at: str) -> list[Any]:
     names = sorted(found, key=lambda name: min(one.first for one in found[name]))
     shapes = {"": spark_of(facts.replay, 0, len(facts.replay))} | dict(sparks(facts, names[:_PHASES]))
     rows = [_run_row(facts, shapes[""], href, at)]
-    rows += [_phase_row(name, found[name], shapes, href, at) for name in names[:_PHASES]]
+    rows += [_phase_row(name, found[name], shapes, href, at, _window(facts, name)) for name in names[:_PHASES]]
     heads = ["phase", "allocated", "peak", "end", "reserved peak", ""]
     head = html.Tr(
         [html.Th(text, scope="col", className="number" if 1 < i < 5 else "") for i, text in enumerate(heads)]
@@ -116,12 +120,22 @@ def _run_row(facts: Facts, shape: Spark, href: Href, at: str) -> Any:
     return _tr(links, shape, sizes, mark, at in ("peak", "end"))
 
 
-def _phase_row(name: str, some: Sequence[Stretch], shapes: Mapping[str, Spark], href: Href, at: str) -> Any:
+def _window(facts: Facts, name: str) -> dict[str, str]:
+    """What the timeline is asked for to show a phase."""
+    found = phase_window((facts,), name) if len(facts.phases) <= _MOST_PHASES else None
+    if found is None:
+        return {"align": name}
+    return {"align": found.align, "axis": found.kind, "x0": str(found.low), "x1": str(found.high)}
+
+
+def _phase_row(
+    name: str, some: Sequence[Stretch], shapes: Mapping[str, Spark], href: Href, at: str, window: Mapping[str, str]
+) -> Any:
     allocated, reserved = MEASURES.index("allocated"), MEASURES.index("reserved")
     last = max(some, key=lambda one: one.stop)
     peaks = [max(int(one.peak[column]) for one in some) for column in (allocated, reserved)]
     point = f"phase:{name}:peak"
-    links = (cut(clean(name), 80), href({"at": point}), href({"page": "timeline", "align": name, "at": point}))
+    links = (cut(clean(name), 80), href({"at": point}), href({"page": "timeline", "at": point, **window}))
     sizes = (peaks[0], last.end_allocated, peaks[1])
     here = at.removesuffix(":end").removesuffix(":peak") == f"phase:{name}"
     return _tr(links, shapes.get(name), sizes, mark_of(_least_of([one.trust for one in some])), here)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from dash import html
 
 from snapviz.analyze.facts import Facts
@@ -17,6 +19,8 @@ from snapviz.report.words import plural
 from snapviz.units import format_bytes, format_exact
 
 __all__ = ["growth_line", "steps_in_words"]
+
+Int64 = npt.NDArray[np.int64]
 
 _NUMBERED = re.compile(r"(step|iteration|iter|epoch|batch)[-_ ]?(\d{1,18})")
 _LEAST = 4
@@ -52,16 +56,23 @@ def _words(names: list[str]) -> str:
     return f"{several} {first:,}–{last:,}{gaps}"
 
 
+def _made(facts: Facts, members: Int64) -> str:
+    """Where the largest of some allocations that nobody names was made."""
+    table = facts.replay.allocations
+    stack = facts.stack_lines(int(table.stack[members[int(table.block_bytes[members].argmax())]]))
+    return f", made in {cut(clean(stack[0]), 100)}" if stack else ""
+
+
 def growth_line(facts: Facts) -> list[Any]:
     """What the steps of a run leave behind each time, as ``snapviz leaks`` finds it; nothing where nothing grows."""
     growth = remembered(facts, "growth", "", lambda: find_growth(facts))
     rate = growth.rate_bytes
-    if len(growth.steps) < _LEAST or rate <= 0:
+    if len(growth.steps) < _LEAST or rate <= 0 or not growth.groups:
         return []
     groups = [one for one in growth.groups if one.way == "grows"] or list(growth.groups)
     owners = {facts.owners[int(owner)] for one in groups for owner in facts.owner[one.members]} - {""}
     others = f" and {plural(len(owners) - 1, 'more owner')}" if len(owners) > 1 else ""
-    what = f": {cut(clean(min(owners)), 80)}{others}" if owners else ""
+    what = f": {cut(clean(min(owners)), 80)}{others}" if owners else _made(facts, groups[0].members)
     sure = "grows" if any(one.way == "grows" for one in growth.groups) else "may grow"
     text = f"It {sure} by {format_bytes(rate)} a step over {plural(len(growth.steps), 'step')}{what}. "
     more = html.Span(["snapviz leaks", " tells what stays."], className="faint")

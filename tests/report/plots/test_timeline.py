@@ -61,7 +61,7 @@ def test_the_exact_peak_stands_in_it() -> None:
 def test_each_curve_is_named_once() -> None:
     figure = drawn(facts("thunder_478/main", "thunder_478/pr"), Asked(view="curves"))
     named = [trace["name"] for trace in figure["data"] if trace["showlegend"]]
-    assert named == ["reserved", "active", "allocated", "dangling"]
+    assert named == ["reserved", "active", "allocated", "a phase begins", "annotations", "dangling"]
     (dangling,) = [trace for trace in figure["data"] if trace["name"] == "dangling"]
     assert (dangling["xaxis"], dangling["line"]["color"]) == ("x2", "#d6006c")
     values = np.frombuffer(base64.b64decode(dangling["y"]["bdata"]), dangling["y"]["dtype"])
