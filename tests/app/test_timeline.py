@@ -189,7 +189,7 @@ def test_the_picture_is_a_table_too(results: Results) -> None:
         assert f" {phase} " in told
         assert f" {phase} " in narrow
     alone = sides_of(State(page="timeline", head="leak"), results)
-    assert text(phases_table(over_time(alone.facts, alone.asked))).startswith(
+    assert text(phases_table(alone, over_time(alone.facts, alone.asked))).startswith(
         "allocated bytes; those of a phase are of all of it phase peak of head all"
     )
 
