@@ -46,7 +46,7 @@ def create_app(
     runs = Registry(os.fspath(root))
     runs.also(uploads.entry, uploads.public)
     results = Results(runs, kept / "results")
-    jobs = Jobs(kept / "jobs")
+    jobs = Jobs(kept / "jobs", routing.ended)
     app = Dash(
         __name__,
         title="snapviz",

@@ -17,7 +17,7 @@ from snapviz.app.runs import RunEntry
 from snapviz.app.state import State as PageState
 from snapviz.errors import SnapvizError
 
-__all__ = ["register"]
+__all__ = ["ended", "register"]
 
 _STAGES = 40
 """Messages after which a progress bar is nearly full: how many there will be is not known before."""
@@ -150,6 +150,18 @@ def _work(app: Dash, results: Results) -> None:
         except MemoryError:
             return {"for": state.data(), "failed": "there is not enough memory to compare these", "at": time.time()}
         return {"for": state.data(), "at": time.time()}
+
+
+def ended(data: dict[str, Any] | None) -> dict[str, Any]:
+    """What ``work`` gives where something else has ended it."""
+    state = PageState.of((data or {}).get("state"))
+    return {"for": state.data(), "failed": _ENDED, "at": time.time()}
+
+
+_ENDED = (
+    "Reading these runs was ended from outside before it was done: perhaps the server has not enough memory for them. "
+    "Load this page again to try once more."
+)
 
 
 def _stop(app: Dash) -> None:

@@ -22,6 +22,8 @@ from dash._get_app import app_context
 from flask import Flask, Request, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
+from snapviz.app.gate import GATE
+
 __all__ = ["LARGEST_REQUEST", "LOOPBACK", "STREAMED", "foreseen_nowhere", "policy", "protect"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -54,6 +56,9 @@ def protect(app: Dash, allowed_hosts: Sequence[str] | None, sweep: Callable[[], 
     server: Flask = app.server
     known = None if allowed_hosts is None else frozenset(name.lower().strip("[]") for name in allowed_hosts)
     rules = cache(lambda: policy(app))
+
+    server.before_request(GATE.enter)
+    server.teardown_request(lambda _: GATE.leave())
 
     @server.before_request
     def tell_which() -> None:

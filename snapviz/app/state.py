@@ -97,7 +97,7 @@ class State:
     def of(cls, values: Mapping[str, Any] | None) -> State:
         """From a mapping of texts or of the fields' own types; what cannot be meant keeps its default."""
         known: dict[str, Any] = {}
-        for key, value in (values or {}).items():
+        for key, value in values.items() if isinstance(values, Mapping) else ():
             read = _READ.get(key)
             meant = None if read is None or value is None else read(value)
             if meant is not None:
@@ -132,7 +132,13 @@ class State:
 
 
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and len(value) <= _LONGEST and "\0" not in value else None
+    if not isinstance(value, str) or len(value) > _LONGEST or "\0" in value:
+        return None
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return None  # half a surrogate pair: no address can hold it
+    return value
 
 
 def _number(value: Any) -> int | None:
