@@ -15,6 +15,7 @@ from snapviz.analyze.facts import Facts
 from snapviz.analyze.overtime import VIEWS, Asked, over_time
 from snapviz.report.plots.ticks import byte_ticks, event_ticks, time_ticks
 from snapviz.report.plots.timeline import Titles, cursor_shapes, height_of, timeline
+from snapviz.report.plots.timelinemarks import annotations_drawn
 from tests.analyze.builders import MIB, Trace
 from tests.analyze.test_timeline import facts_of, steps
 from tests.test_sample_runs import sample
@@ -157,3 +158,12 @@ def test_ticks_of_times_and_events() -> None:
     assert inside(time_ticks(12_345_000, 12_345_020), 12_345_000, 12_345_020)[1] == "12.345005 s"
     assert inside(time_ticks(-3, 3), -3, 3)[0] == "-3 µs"
     assert inside(event_ticks(-1, 100_000), -1, 100_000)[-1] == "100,000"
+
+
+def test_annotations_that_lie_one_over_the_other_are_left_out() -> None:
+    seen = over_time(facts("leak", "leak"), Asked())
+    side = seen.sides[0]
+    assert side is not None
+    assert annotations_drawn(side) == side.annotations != ()
+    many = replace(side, annotations=side.annotations[:1] * 61)
+    assert annotations_drawn(many) == ()
