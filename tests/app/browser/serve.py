@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import sys
 import threading
@@ -54,7 +55,9 @@ def main() -> None:
         ports.append(listening.getsockname()[1])
     sys.stdout.write(json.dumps(ports) + "\n")
     sys.stdout.flush()
-    threading.Event().wait()  # until the tests end
+    parent = os.getppid()
+    while os.getppid() == parent:  # until the tests end it, or are killed themselves
+        time.sleep(1)
 
 
 if __name__ == "__main__":
