@@ -11,11 +11,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from snapviz.analyze.axis import Axis
 from snapviz.analyze.bands import columns_of, extremes
 from snapviz.analyze.facts import Facts
 from snapviz.analyze.fragmentationparts import Pieces, pieces_of
 from snapviz.analyze.fragmentationphases import curves_of, held_free, phases_of, streams_of
 from snapviz.analyze.fragmentationpoints import Wanted, oom_events, resolve
+from snapviz.analyze.marks import Span, phase_spans
 from snapviz.analyze.stretches import Stretches
 from snapviz.replay.freeblocks import FreeCurves
 from snapviz.replay.model import START
@@ -26,9 +28,8 @@ __all__ = ["AddressSpace", "FreeLayers"]
 
 Int64 = npt.NDArray[np.int64]
 
-_DEPTH = 2
-"""Parts of a phase's name that a band tells."""
-_MOST_BANDS = 40
+_NARROW = 1 / 100
+"""Part of a window that a phase must fill to be a band by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,19 +119,15 @@ class AddressSpace:
             largest_bytes=largest[event + 1],
         )
 
-    def bands(self) -> tuple[tuple[str, int, int], ...]:
-        """Phases that a curve is drawn over, as name, first event and one past the last: the innermost of at most two
-        parts, so that they do not overlap; of more than can be told apart those of the first part, as one each."""
-        phases = self.facts.phases
-        if phases.source == "none":
-            return ()
-        shallow = {name for name in phases.names if name.count("/") < _DEPTH}
-        outer = {name.rpartition("/")[0] for name in shallow}
-        shown = [i for i, name in enumerate(phases.names) if name in shallow and name not in outer]
-        found: dict[str, tuple[int, int]] = {}
-        for at in shown:
-            name = phases.names[at] if len(shown) <= _MOST_BANDS else phases.names[at].partition("/")[0]
-            first, stop = found.get(name, (int(phases.first[at]), 0))
-            found[name] = (min(first, int(phases.first[at])), max(stop, int(phases.stop[at])))
-        some = [(name, first, stop) for name, (first, stop) in found.items() if stop > first]
-        return tuple(some[:_MOST_BANDS])
+    def bands(self, axis: Axis, low: float, high: float) -> tuple[Span, ...]:
+        """The phases that a curve is drawn over in a window of an axis, as they were recorded: the innermost of two
+        levels, so that they do not overlap; those too narrow to be told apart together with their neighbours."""
+        spans = phase_spans(self.facts, axis, low, high, (high - low) * _NARROW)
+        inner = [span for span in spans if span.level == 1]
+        lows = np.array([span.low for span in inner])
+        found: list[Span] = []
+        for outer in (span for span in spans if span.level == 0):
+            parts = inner[np.searchsorted(lows, outer.low) : np.searchsorted(lows, outer.high)]
+            whole = outer.count == 1 and all(part.high <= outer.high for part in parts)
+            found += parts if parts and whole else [outer]
+        return tuple(found)

@@ -17,7 +17,7 @@ from snapviz.report.plots.base import Figure
 from snapviz.report.plots.ranks import column_labels, phase_labels, spreads, uncertain
 from snapviz.report.rankstext import rank_notes, ranks_in_words
 from snapviz.report.words import broken_in_words, frames_in_words, plural
-from snapviz.schema import BrokenRank, RankFigures, RanksReport, Spread
+from snapviz.schema import BrokenRank, DiffRow, RankFigures, RanksReport, Spread
 from snapviz.units import format_bytes, format_exact
 
 __all__ = [
@@ -44,15 +44,15 @@ class Pair:
 
     base: RanksReport | None
     head: RanksReport | None
-    base_id: str
-    head_id: str
+    base_name: str
+    head_name: str
     public: Callable[[str], str]
     # messages without where runs lie on the server
 
     @property
     def sides(self) -> list[tuple[str, str, RanksReport]]:
-        """Side, run id and report of those there are."""
-        found = (("base", self.base_id, self.base), ("head", self.head_id, self.head))
+        """Side, name and report of the runs there are."""
+        found = (("base", self.base_name, self.base), ("head", self.head_name, self.head))
         return [(side, name, report) for side, name, report in found if report is not None]
 
     @property
@@ -64,7 +64,7 @@ class Pair:
 # ------------------------------------------------------------------ words
 
 
-def words(pair: Pair) -> list[Any]:
+def words(pair: Pair, state: State, prefix: str) -> list[Any]:
     """The worst rank of each run in words, after who could not be read and what is not certain."""
     told = [html.H1([html.Div(_verdict(side, name, report)) for side, name, report in pair.sides])]
     for _, name, report in pair.sides:
@@ -81,7 +81,7 @@ def words(pair: Pair) -> list[Any]:
             more = [html.P(note) for note in notes[4:40]]
             told.append(html.Details([html.Summary(plural(len(notes) - 4, "more note")), *more]))
     for _, name, report in pair.sides:
-        told += _why(name, report)
+        told += _why(name, report, state, prefix)
     return told
 
 
@@ -89,7 +89,7 @@ def _verdict(side: str, name: str, report: RanksReport) -> list[Any]:
     return [html.Span(side, className=f"tag {side}"), f" {clean(name)}: {clean(ranks_in_words(report))}"]
 
 
-def _why(name: str, report: RanksReport) -> list[Any]:
+def _why(name: str, report: RanksReport, state: State, prefix: str) -> list[Any]:
     """What makes the worst rank larger than the median one."""
     why = report.why
     delta = why.point.delta_bytes if why is not None else None
@@ -113,13 +113,15 @@ def _why(name: str, report: RanksReport) -> list[Any]:
     if rest:
         told.append(html.Li(f"{format_bytes(rest, signed=True)} in all other rows"))
     title = f"{clean(name)}: why rank {why.rank} has {format_bytes(delta, signed=True)} against rank {why.median_rank}"
-    return [html.Details([html.Summary(title), html.Ul(told)], open=True)]
+    there = link(f"all that is live on rank {why.rank}", state.to("live", rank=why.rank, at=""), prefix)
+    return [html.Details([html.Summary(title), html.Ul(told), html.P(there)], open=True)]
 
 
-def _row_words(row: Any) -> str:
+def _row_words(row: DiffRow) -> str:
+    lines = row.head_lines if row.head_lines is not None else row.base_lines
     parts = [f"{'dangling ' if row.dangling else ''}{row.category or ''} {row.owner or ''}".strip()]
     parts += [f"born {row.birth_phase}"] if row.birth_phase else []
-    parts += [frames_in_words(row.stack, None, 80)] if row.stack else []
+    parts += [frames_in_words(row.stack, lines, 80)] if row.stack else []
     return clean(" · ".join(part for part in parts if part))
 
 
@@ -146,7 +148,7 @@ def drawn_grid(pair: Pair, show: str) -> Shown:
         same = "" if (delta.known & (delta.value_bytes != 0)).any() else ": no cell differs by a byte"
         return Shown(cells, True, (), f"{of.capitalize()} by phase and rank, head − base{same}{_left_out(cells)}")
     if show == "base" and pair.base is not None:
-        name, report = pair.base_id, pair.base
+        name, report = pair.base_name, pair.base
     grid = grid_of(report)
     if show == "spread":
         cells = drawn(from_median(grid))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from dash import html
 
+from snapviz.analyze.axis import axis_of
 from snapviz.analyze.fragmentation import fragmentation_at
 from snapviz.analyze.fragmentationparts import Pieces
 from snapviz.analyze.segmentblocks import BY, LiveBlock, SegmentFigures, codes_of, dangling_at, lies_at, segments
@@ -19,7 +20,7 @@ from snapviz.app.state import State
 from snapviz.report.fragmentationtext import doubts_in_words, parts_in_words, reserved_in_words
 from snapviz.report.layout import clean
 from snapviz.report.plots.base import Figure
-from snapviz.report.plots.segments import Marks, Picked, free_over_time, segment_map
+from snapviz.report.plots.segments import Band, Marks, Picked, free_over_time, segment_map
 from snapviz.report.segmentwords import (
     block_words,
     group_heads,
@@ -91,7 +92,7 @@ def summary(side: Side) -> list[Any]:
         [words, html.Span(format_bytes(size), title=format_exact(size)), share]
         for _, size, share, words in parts_in_words(point)
     ]
-    caption = f"{side.name}: the parts sum to {format_exact(total)}"
+    caption = f"{side.which}: the parts sum to {format_exact(total)}"
     free = total - parts.allocated_bytes - parts.pending_bytes
     largest = max((one.largest_free_bytes for one in point.pools), default=0)
     head = [
@@ -137,7 +138,7 @@ def compared(base: Side, head: Side) -> str:
     one, two = (fragmentation_at(side.space, side.wanted, side.moment).parts for side in (base, head) if side.moment)
     delta = two.reserved_bytes - one.reserved_bytes
     more = f"{format_bytes(abs(delta))} {'more' if delta > 0 else 'less'} than" if delta else "exactly as much as"
-    text = f"{clean(head.run_id)} reserves {more} {clean(base.run_id)} {_moment_words(base, head)}"
+    text = f"{clean(head.name)} reserves {more} {clean(base.name)} {_moment_words(base, head)}"
     text += f" ({format_bytes(two.reserved_bytes)} against {format_bytes(one.reserved_bytes)})" if delta else ""
     parts = [(what, sum(getattr(two, f) - getattr(one, f) for f in fields)) for what, fields in _COMPARED]
     held = [dangling_at(side.space.facts, side.moment.event) for side in (base, head) if side.moment]
@@ -154,7 +155,7 @@ def alone(side: Side) -> str:
     """What one run reserves at its moment: the parts sum to it."""
     assert side.moment is not None
     parts = fragmentation_at(side.space, side.wanted, side.moment).parts
-    text = f"{clean(side.run_id)} reserves {format_bytes(parts.reserved_bytes)} {clean(side.wanted.title)}"
+    text = f"{clean(side.name)} reserves {format_bytes(parts.reserved_bytes)} {clean(side.wanted.title)}"
     told = [(what, sum(getattr(parts, field) for field in fields)) for what, fields in _COMPARED]
     said = ", ".join(f"{format_bytes(size)} {what}" for what, size in told if size)
     return f"{text}: {said}." if said else f"{text}."
@@ -182,16 +183,22 @@ def curve(side: Side, axis: str, top_bytes: int, window: tuple[float, float] | N
         at = np.asarray(event, np.int64)
         return (rising[np.maximum(at, 0)] - zero) / 1e6 if timed else at.astype(np.float64)
 
+    along = axis_of(space.facts, "time" if timed else "event")
     first, stop = 0, len(replay)
     if window is not None:
         edges = np.array(window) * 1e6 + zero if timed else np.array(window)
         first, stop = (int(e) for e in (np.searchsorted(rising, edges) if timed else np.clip(edges, 0, stop)))
     found = space.layers(first=first, stop=max(stop, first))
     ooms = space.ooms[-200:]
+    shown = place(found.event)
+    unit = 1e6 if timed else 1.0
     marks = Marks(
         axis={"ticksuffix": " s"} if timed else {"tickprefix": "event ", "showtickprefix": "first", "tickformat": ",d"},
-        place=place(found.event),
-        bands=tuple((name, float(place(a)), float(place(min(z, len(replay) - 1)))) for name, a, z in space.bands()),
+        place=shown,
+        bands=tuple(
+            Band(span.name, span.low / unit, span.high / unit, span.count)
+            for span in space.bands(along, shown[0] * unit, shown[-1] * unit)
+        ),
         cursor=float(place(side.moment.event)) if side.moment is not None else None,
         ooms=tuple((int(e), float(place(e)), int(replay.reserved_bytes[e])) for e in ooms),
     )
@@ -200,7 +207,7 @@ def curve(side: Side, axis: str, top_bytes: int, window: tuple[float, float] | N
 
 def phase_table(side: Side, state: State, prefix: str) -> Any:
     """Free memory over the folded phases; each goes to where most of it could not be used."""
-    cursor = "bt" if side.name == "base" else "ht"
+    cursor = "bt" if side.which == "base" else "ht"
     found = side.space.phases
     rows: list[list[Any]] = []
     for one in found[:_ROWS]:
@@ -213,7 +220,7 @@ def phase_table(side: Side, state: State, prefix: str) -> Any:
         rows.append([f"{len(found) - _ROWS:,} more phases", "", "", "", ""])
     head = ("phase", "reserved peak", "held free, most", "largest free block, least", "large segments grew by")
     return table(
-        f"{side.name}: free memory by phase; a phase leads to the event at which most is held free",
+        f"{side.which}: free memory by phase; a phase leads to the event at which most is held free",
         head,
         rows,
         (1, 2, 3, 4),
@@ -257,13 +264,13 @@ def table_of(side: Side, state: State, prefix: str) -> Any:
     order = {"free": -(figures.busy_bytes + figures.mostly_free_bytes), "address": np.arange(len(pieces.table))}
     ordered = np.argsort(order.get(state.view, -figures.size_bytes), kind="stable")
     rows = [
-        _segment_row(side, pieces, figures, int(g), link(f"#{g}", state.with_(name=f"{side.name}:s{g}"), prefix))
+        _segment_row(side, pieces, figures, int(g), link(f"#{g}", state.with_(name=f"{side.which}:s{g}"), prefix))
         for g in ordered[:_ROWS]
     ]
     rest = ordered[_ROWS:]
     if len(rest):
         rows.append([f"{len(rest):,} more", "", *_sizes(figures, rest), ""])
-    caption = f"{side.name}: segments of rank {facts.rank}"
+    caption = f"{side.which}: segments of rank {facts.rank}"
     head = ("segment", "pool", "size", "allocated", "free", "largest free", "blocks", "largest live block in it")
     return table(caption, head, rows, (2, 3, 4, 5, 6))
 

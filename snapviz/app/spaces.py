@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from snapviz.analyze.addressspace import AddressSpace
 from snapviz.analyze.fragmentationpoints import Wanted, moment_at, oom_events, parse_wanted
 from snapviz.app.results import Results
-from snapviz.app.sides import numbers_of, rank_of
+from snapviz.app.sides import names_of, numbers_of, rank_of
 from snapviz.app.state import State
 from snapviz.compare.view import view_of
 from snapviz.errors import UsageError
@@ -27,8 +27,8 @@ _KEPT = 3
 class Side:
     """Base or head at the moment that a state asks for."""
 
-    name: str  # base or head
-    run_id: str
+    which: str  # base or head
+    name: str  # of the run
     space: AddressSpace
     wanted: Wanted
     moment: Moment | None  # none: it has none such
@@ -59,14 +59,15 @@ class Spaces:
         """Base or head at its moment. Raises ``SnapvizError``."""
         run_id = getattr(state, side)
         space = self.space(run_id, number_of(self._results, state, side))
+        name = names_of(self._results, state)[SIDES.index(side)]
         event = state.bt if side == "base" else state.ht
         if event is not None:
             if not -1 <= event < len(space.facts.replay):
-                raise UsageError(f"{run_id} has no event {event:,}: it has {len(space.facts.replay):,}")
-            return Side(side, run_id, space, Wanted(None, event=event), moment_at(space.facts, event))
+                raise UsageError(f"{name} has no event {event:,}: it has {len(space.facts.replay):,}")
+            return Side(side, name, space, Wanted(None, event=event), moment_at(space.facts, event))
         # a peak is that of the state's measure, as on every other page
         wanted = replace(parse_wanted(state.at or "peak"), measure=view_of(measure=state.measure).options.measure)
-        return Side(side, run_id, space, wanted, space.when(wanted))
+        return Side(side, name, space, wanted, space.when(wanted))
 
 
 def number_of(results: Results, state: State, side: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from snapviz.app.spaces import Spaces, moments_of, number_of
 from snapviz.app.state import State
 from snapviz.compare.rankgrid import WHOLE, Drawn
 from snapviz.errors import RunError, UsageError
+from tests.app.callbacks import Pages
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
 PAIR = State(page="segments", base="thunder_478/main", head="thunder_478/pr")
@@ -57,7 +59,7 @@ def said(components: Any) -> str:
 def test_the_first_line_says_what_is_more_and_the_parts_sum(spaces: Spaces) -> None:
     base, head = (spaces.side(PAIR.with_(at="end"), side) for side in ("base", "head"))
     text = compared(base, head)
-    assert text.startswith("thunder_478/pr reserves")
+    assert text.startswith("pr reserves")
     assert "+4.00 MiB allocated (+4.00 MiB of it dangling)" in text
     assert compared(base, base).endswith("every part of it is the same.")
 
@@ -154,6 +156,23 @@ def test_a_curve_is_drawn_by_time_and_by_event_and_in_a_window(spaces: Spaces) -
     assert curve(head, "time", 1 << 30, (1e9, 2e9))["data"]
 
 
+def test_phases_of_a_curve_are_where_the_recording_has_them(spaces: Spaces) -> None:
+    for run_id in ("thunder_478/pr", "leak"):
+        side = spaces.side(State(page="segments", head=run_id), "head")
+        phases, replay = side.space.facts.phases, side.space.facts.replay
+        (trace,) = [one for one in curve(side, "time", 1 << 30)["data"] if one["name"] == "phases"]
+        zero, last = int(replay.rising_us[0]), int(replay.rising_us[-1])
+        known = {
+            name: (max(0, int(first) - zero) / 1e6, min(int(stop), last) / 1e6 - zero / 1e6)
+            for name, first, stop in zip(phases.names, phases.start_us, phases.stop_us, strict=True)
+        }
+        drawn = zip(trace["hovertext"], trace["x"], trace["width"], strict=True)
+        whole = [(name, low, low + width) for name, low, width in drawn if name in known]
+        assert whole
+        for name, low, high in whole:
+            assert (low, high) == pytest.approx(known[name], abs=1e-6)
+
+
 def test_a_rank_is_that_of_the_other_pages(results: Results) -> None:
     assert number_of(results, PAIR, "head") == 0
     assert number_of(results, PAIR.with_(rank=1), "head") == 1
@@ -172,7 +191,7 @@ def test_what_is_shown_of_ranks(results: Results) -> None:
     assert delta.cells.value_bytes[0].tolist() == [4 << 20, 4 << 20]
     assert drawn_grid(pair, "base").cells.value_bytes[0].max() < drawn_grid(pair, "head").cells.value_bytes[0].max()
     assert not drawn_grid(pair, "spread").cells.value_bytes.any()
-    assert "both ranks have the same peak" in said(words(pair))
+    assert "both ranks have the same peak" in said(words(pair, PAIR, "/"))
     assert "+4.00 MiB" in said(rank_table(pair, PAIR, "/"))
     same = drawn_grid(reports.pair(PAIR.with_(base=PAIR.head)), "")
     assert "no cell differs by a byte" in same.title
@@ -189,7 +208,7 @@ def test_a_broken_rank_is_named_without_where_it_lies(tmp_path: Path) -> None:
     (tmp_path / "runs" / "pr" / "rank00001.pickle.zst").write_bytes(b"nothing")
     found = Results(Registry(str(tmp_path / "runs")), tmp_path / "kept")
     pair = ranks_page._Reports(found).pair(State(page="ranks", head="pr"))
-    text = said([words(pair), rank_table(pair, State(page="ranks"), "/")])
+    text = said([words(pair, PAIR, "/"), rank_table(pair, State(page="ranks"), "/")])
     assert "rank 1 is not in these numbers" in text
     assert "unread" in text
     assert str(tmp_path) not in text
@@ -248,3 +267,26 @@ def test_a_page_is_a_skeleton_with_names(page: Any, results: Results) -> None:
     text = said(page.layout(PAIR, results))
     assert "as a table" in text
     assert "aria-label" in text
+
+
+def test_tables_of_segments_are_asked_for_when_they_are_opened(results: Results, tmp_path: Path) -> None:
+    pages = Pages(SAMPLES, tmp_path / "kept")
+    (tables,) = [one for one in pages.callbacks if "seg-table-base" in one["output"]]
+    assert {one["id"] for one in tables["inputs"]} == {"state", "seg-opened"}
+    assert "later" in said(segments_page.layout(PAIR, results))
+
+
+def test_of_one_run_there_is_no_difference_to_show(results: Results) -> None:
+    alone = said(ranks_page.layout(State(page="ranks", head="single"), results))
+    assert "head \u2212 base" not in alone
+    assert "head − base" not in alone
+    assert "head − base" in said(ranks_page.layout(PAIR, results))
+
+
+def test_why_a_rank_is_the_worst_has_its_lines_and_a_way_to_it(results: Results) -> None:
+    pair = ranks_page._Reports(results).pair(State(page="ranks", head="uneven_ranks"))
+    assert pair.head is not None
+    assert pair.head.why is not None
+    text = said(words(pair, State(page="ranks", head="uneven_ranks"), "/"))
+    assert re.search(r"\.py:[0-9]+", text)
+    assert f"/live?head=uneven_ranks&rank={pair.head.why.rank}" in text

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from snapviz.analyze.addressspace import AddressSpace
+from snapviz.analyze.axis import axis_of
 from snapviz.analyze.phases import end_of_run
 from snapviz.analyze.segmentblocks import DANGLING, codes_of
 from snapviz.analyze.segmentmap import bars_of, laid_out, row_bytes_for
@@ -18,7 +20,7 @@ from snapviz.compare.ranks import ranks
 from snapviz.replay.model import START
 from snapviz.report.plots import colours
 from snapviz.report.plots.ranks import column_labels, heatmap, phase_labels, spreads
-from snapviz.report.plots.segments import KINDS, Marks, Picked, free_over_time, segment_map
+from snapviz.report.plots.segments import KINDS, Band, Marks, Picked, free_over_time, segment_map
 from snapviz.report.segmentwords import group_heads, hover_words
 from tests.analyze.builders import sample
 from tests.analyze.test_fragmentation import facts_of, objects
@@ -99,7 +101,7 @@ def test_markup_in_names_is_text() -> None:
 def test_layers_are_what_they_say_and_the_axis_is_as_asked() -> None:
     space = AddressSpace(sample("single").ranks[0].facts())
     found = space.layers()
-    marks = Marks({"ticksuffix": " s"}, found.event / 10, (("<i>a</i>", 0.0, 50.0),), 3.0, ((5, 0.5, 1 << 20),))
+    marks = Marks({"ticksuffix": " s"}, found.event / 10, (Band("<i>a</i>", 0.0, 50.0),), 3.0, ((5, 0.5, 1 << 20),))
     figure = free_over_time(found, marks, 1 << 34)
     go.Figure(figure)
     assert figure["layout"]["yaxis"]["title"]["text"] == "GiB"
@@ -110,6 +112,39 @@ def test_layers_are_what_they_say_and_the_axis_is_as_asked() -> None:
     assert reserved["customdata"] == found.event.tolist()
     assert any(one["name"] == "out of memory" for one in figure["data"])
     assert all("<i>" not in one["text"] for one in figure["layout"]["annotations"])
+
+
+def test_a_thousand_phases_are_few_bands() -> None:
+    facts = sample("single").ranks[0].facts()
+    count, last = 1_000, len(facts.replay)
+    phases = facts.phases
+    edges = np.linspace(int(facts.replay.rising_us[0]), int(facts.replay.rising_us[-1]), count + 1).astype(np.int64)
+    events = np.linspace(0, last, count + 1).astype(np.int64)
+    many = replace(
+        phases,
+        names=tuple(f"train/step{at}" for at in range(count)),
+        first=events[:-1],
+        stop=events[1:],
+        start_us=edges[:-1],
+        stop_us=edges[1:],
+        peak=np.zeros((count, phases.peak.shape[1]), np.int64),
+    )
+    space = AddressSpace(facts)
+    space.facts = type(facts)(**{**vars(facts), "phases": many})
+    axis = axis_of(space.facts, "time")
+    low, high = float(axis.place(0)), float(axis.place(last - 1))
+    assert [(one.count, one.name) for one in space.bands(axis, low, high)] == [(count, "train/step*")]
+    near = space.bands(axis, low, low + (high - low) / 50)
+    assert 15 < len(near) <= 202
+    found = space.layers()
+    bands = tuple(Band(f"step{at}", at / 1_000, (at + 1) / 1_000) for at in range(1_000))
+    figure = free_over_time(found, Marks({}, found.event / last, bands, 0.5, ()))
+    go.Figure(figure)
+    # five layers, two lines, and all the phases as one
+    assert len(figure["data"]) <= 8
+    assert len(figure["layout"]["shapes"]) == 1
+    assert len(figure["layout"]["annotations"]) < 90
+    assert len(json.dumps(figure)) < 300_000
 
 
 def test_layers_of_nothing_are_a_figure() -> None:
@@ -140,7 +175,7 @@ def test_a_heatmap_has_every_cell_with_words() -> None:
     assert (missing["x"], missing["y"]) == (["rank 1"], [phase_labels((WHOLE, f"{HOSTILE}1"))[1]])
     assert np.array_equal(unpacked(cells["z"])[:2], [5 * MIB, 7 * MIB])
     assert np.isnan(unpacked(cells["z"])[[2, 4, 5]]).all()
-    assert cells["text"][0][:2] == ["5.0 MiB", "7.0 MiB"]
+    assert cells["text"][0][:2] == ["5.00 MiB", "7.00 MiB"]
     assert cells["hovertext"][0][1] == "the whole run<br>rank 1: 7.00 MiB (7,340,032 bytes)"
     assert cells["hovertext"][1][1].endswith("rank 1: has no such phase")
     assert set(unread["x"]) == {"rank 2"}
@@ -152,7 +187,7 @@ def test_a_heatmap_has_every_cell_with_words() -> None:
 def test_a_difference_has_a_sign_and_a_middle() -> None:
     found = heatmap(drawn(grid([[5 * MIB, -7 * MIB, 0]])), delta=True)
     (cells,) = found["data"]
-    assert cells["text"] == [["▲ +5.0 MiB", "▼ -7.0 MiB", "0"]]
+    assert cells["text"] == [["▲ +5.00 MiB", "▼ -7.00 MiB", "0"]]
     assert (cells["zmin"], cells["zmax"]) == (-7 * MIB, 7 * MIB)
 
 

@@ -13,6 +13,7 @@ from snapviz.analyze.marks import phase_window
 from snapviz.app import controls
 from snapviz.app.rankviews import Pair, drawn_grid, foreign, grid_table, rank_table, spread_figure, spread_table, words
 from snapviz.app.results import Results
+from snapviz.app.sides import names_of
 from snapviz.app.state import State as PageState
 from snapviz.compare.rankgrid import WHOLE
 from snapviz.compare.ranks import ranks
@@ -27,6 +28,8 @@ NAME, PATH, TITLE = "ranks", "/ranks", "Ranks"
 
 _MEASURES = [(name, name) for name in ("allocated", "reserved", "active", "requested")]
 _SHOWN = [("", "head − base"), ("head", "head"), ("base", "base"), ("spread", "head, from its median")]
+_ALONE = [("", "peak"), ("spread", "from its median")]
+"""Of one run: what there is to show."""
 _KEPT = 8
 """Reports that a worker keeps parsed."""
 
@@ -39,7 +42,7 @@ def layout(state: PageState, results: Results) -> Any:
             html.Div(
                 [
                     controls.segmented("measure", "peak of", _MEASURES, state.measure),
-                    controls.segmented("show", "show", _SHOWN, state.show if state.show in dict(_SHOWN) else ""),
+                    controls.segmented("show", "show", _shown(state), state.show if state.show in dict(_SHOWN) else ""),
                 ],
                 className="controls no-print",
             ),
@@ -70,6 +73,10 @@ def layout(state: PageState, results: Results) -> Any:
     )
 
 
+def _shown(state: PageState) -> list[controls.Option]:
+    return _SHOWN if state.base and state.head else _ALONE
+
+
 class _Reports:
     """Reports of the ranks of runs: on disk, and the last of them parsed."""
 
@@ -96,7 +103,7 @@ class _Reports:
     def pair(self, state: PageState) -> Pair:
         """Of both runs, as far as they are chosen. Raises ``SnapvizError``."""
         one, two = (self.of(run, state.measure) if run else None for run in (state.base, state.head))
-        return Pair(one, two, state.base, state.head, self._results.runs.public)
+        return Pair(one, two, *names_of(self._results, state), self._results.runs.public)
 
 
 def register(app: Dash, results: Results) -> None:
@@ -120,8 +127,9 @@ def _words(app: Dash, reports: _Reports, prefix: str) -> None:
         state = PageState.of(data)
         if state.page != NAME:
             return no_update, no_update, no_update
+        controls.choices("show", _shown(state))
         pair = reports.pair(state)
-        return words(pair), rank_table(pair, state, prefix), foreign(pair)
+        return words(pair, state, prefix), rank_table(pair, state, prefix), foreign(pair)
 
 
 def _grid(app: Dash, reports: _Reports) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 
 from snapviz.app import controls
 from snapviz.app.results import Results
@@ -54,6 +54,7 @@ def layout(state: PageState, results: Results) -> Any:
                         allowDeselect=False,
                     ),
                     controls.segmented("measure", "peak of", _MEASURES, state.measure),
+                    html.Div([html.Code("snapviz fragmentation"), " opens at the reserved peak"], className="beside"),
                     controls.segmented("by", "colour by", _BY, state.by if state.by in dict(_BY) else ""),
                     controls.segmented("view", "order", _ORDER, state.view if state.view in dict(_ORDER) else ""),
                     controls.segmented("axis", "axis", _AXES, state.axis),
@@ -61,6 +62,7 @@ def layout(state: PageState, results: Results) -> Any:
                 className="controls no-print",
             ),
             html.Div([_side(side) for side in SIDES], className="sides"),
+            dcc.Store(id="seg-opened", data=[]),
         ],
         className="segments",
     )  # fmt: skip
@@ -76,7 +78,7 @@ def _side(side: str) -> Any:
                 controls.chart(
                     f"seg-curve-{side}",
                     f"reserved memory {of} over the run: allocated, pending and kinds of free",
-                    table=html.Div(id=f"seg-curve-table-{side}"),
+                    table=_later(f"seg-curve-table-{side}"),
                     height=CURVE_PX,
                     zoomable=True,
                 ),
@@ -89,7 +91,7 @@ def _side(side: str) -> Any:
                 controls.chart(
                     f"seg-map-{side}",
                     f"segments {of}, block by block",
-                    table=html.Div(id=f"seg-table-{side}"),
+                    table=_later(f"seg-table-{side}"),
                     height=_LEAST_PX,
                 ),
                 className="tall",
@@ -100,6 +102,12 @@ def _side(side: str) -> Any:
     )
 
 
+def _later(table_id: str) -> Any:
+    """The place of a table, which ``assets/segments.js`` asks for when somebody opens what it is in: Dash looks at
+    every component of a page whenever anything is answered."""
+    return html.Div(id=table_id, className="later")
+
+
 def register(app: Dash, results: Results) -> None:
     """Its callbacks."""
     spaces = Spaces(results)
@@ -108,9 +116,10 @@ def register(app: Dash, results: Results) -> None:
     _verdict(app, spaces)
     for side in SIDES:
         _shown(app, spaces, side, results)
-        _curve(app, spaces, side, prefix)
+        _curve(app, spaces, side)
         _map(app, spaces, side, prefix)
-        _clicks(app, side)
+    _tables(app, spaces, prefix)
+    _clicks(app)
 
 
 def _there(spaces: Spaces, state: PageState, side: str) -> Side | None:
@@ -188,16 +197,17 @@ def _shown(app: Dash, spaces: Spaces, side: str, results: Results) -> None:
         run_id = getattr(state, side)
         if not run_id:
             return True, [], []
-        title = [html.Span(side, className=f"tag {side}"), " ", clean(run_id)]
+        tag = html.Span(side, className=f"tag {side}")
         try:
             there = spaces.side(state, side)
             missing = doubts_of(results.run(run_id), None, there.space.facts.rank)
+            title = [tag, " ", html.Span(clean(there.name), title=clean(run_id))]
             return False, title, [*(controls.notice(clean(words)) for words in missing), *summary(there)]
         except SnapvizError as error:
-            return False, title, controls.notice(results.runs.public(str(error)), grave=True)
+            return False, [tag, " ", clean(run_id)], controls.notice(results.runs.public(str(error)), grave=True)
 
 
-def _curve(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
+def _curve(app: Dash, spaces: Spaces, side: str) -> None:
     def drawn(state: PageState, moved: dict[str, Any] | None) -> Any:
         there = _there(spaces, state, side)
         if there is None or len(there.space.facts.replay) < 2:
@@ -233,12 +243,6 @@ def _curve(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
         there = any(key.startswith("xaxis.") for key in moved or {})
         return drawn(PageState.of(data), moved) if there else no_update
 
-    @app.callback(Output(f"seg-curve-table-{side}", "children"), Input("state", "data"))
-    def tell(data: dict[str, Any] | None) -> Any:
-        state = PageState.of(data)
-        there = _there(spaces, state, side)
-        return phase_table(there, state, prefix) if there is not None else []
-
 
 def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
     @app.callback(
@@ -263,35 +267,62 @@ def _map(app: Dash, spaces: Spaces, side: str, prefix: str) -> None:
         style = {"height": f"{figure['layout']['height']}px"}
         return figure, style, words, picked
 
-    @app.callback(Output(f"seg-table-{side}", "children"), Input("state", "data"))
-    def tell(data: dict[str, Any] | None) -> Any:
-        state = PageState.of(data)
-        there = _there(spaces, state, side)
-        return table_of(there, state, prefix) if there is not None and there.moment is not None else []
+
+_TABLES = {f"seg-{which}table-{side}": (side, which) for side in SIDES for which in ("curve-", "")}
 
 
-def _clicks(app: Dash, side: str) -> None:
-    cursor = "bt" if side == "base" else "ht"
-
+def _tables(app: Dash, spaces: Spaces, prefix: str) -> None:
     @app.callback(
-        Output("go", "data", allow_duplicate=True),
-        Input(f"seg-curve-{side}", "clickData"),
+        [Output(table_id, "children") for table_id in _TABLES],
+        Input("state", "data"),
+        Input("seg-opened", "data"),
         prevent_initial_call=True,
     )
-    def moment(clicked: dict[str, Any] | None) -> Any:
-        events = [point["customdata"] for point in (clicked or {}).get("points", ()) if "customdata" in point]
-        return {cursor: int(events[0]), "name": None} if events else no_update
+    def tell(data: dict[str, Any] | None, opened: list[str] | None) -> list[Any]:
+        state = PageState.of(data)
+        return [
+            _table(_there(spaces, state, side), which, state, prefix) if table_id in (opened or ()) else []
+            for table_id, (side, which) in _TABLES.items()
+        ]
 
-    def block(clicked: dict[str, Any] | None) -> Any:
-        picked = [point["customdata"] for point in (clicked or {}).get("points", ()) if "customdata" in point]
-        if not picked:
+
+def _table(there: Side | None, which: str, state: PageState, prefix: str) -> Any:
+    if there is None or (not which and there.moment is None):
+        return html.P("Nothing is there.", className="faint")
+    return phase_table(there, state, prefix) if which else table_of(there, state, prefix)
+
+
+def _clicks(app: Dash) -> None:
+    """Of both sides at once: the browser asks for each callback of a page that opens."""
+
+    def chosen(sides: tuple[dict[str, Any] | None, ...]) -> tuple[str, Any] | None:
+        """The side that was clicked, and what is there."""
+        side = str(ctx.triggered_id or "").rpartition("-")[2]
+        clicked = sides[SIDES.index(side)] if side in SIDES else None
+        found = [point["customdata"] for point in (clicked or {}).get("points", ()) if "customdata" in point]
+        return (side, found[0]) if found else None
+
+    def moment(*sides: dict[str, Any] | None) -> Any:
+        found = chosen(sides)
+        return {"bt" if found[0] == "base" else "ht": int(found[1]), "name": None} if found else no_update
+
+    def block(*sides: dict[str, Any] | None) -> Any:
+        found = chosen(sides)
+        if not found:
             return no_update
-        first, last = map(int, picked[0])
-        return {"name": f"{side}:{first}" + (f"-{last}" if last > first else "")}
+        first, last = map(int, found[1])
+        return {"name": f"{found[0]}:{first}" + (f"-{last}" if last > first else "")}
 
-    for graph in ("map", "lens"):
+    for graph, picked in (("curve", moment), ("map", block)):
         app.callback(
             Output("go", "data", allow_duplicate=True),
-            Input(f"seg-{graph}-{side}", "clickData"),
+            [Input(f"seg-{graph}-{side}", "clickData") for side in SIDES],
             prevent_initial_call=True,
-        )(block)
+        )(picked)
+    # a picture of one segment is there for one side at most
+    for side in SIDES:
+        app.callback(
+            Output("go", "data", allow_duplicate=True),
+            Input(f"seg-lens-{side}", "clickData"),
+            prevent_initial_call=True,
+        )(block if side == "base" else lambda clicked: block(None, clicked))

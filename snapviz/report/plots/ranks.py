@@ -141,15 +141,15 @@ def uncertain(least: bool, delta: bool) -> str:
     return ("~ " if delta else "≥ ") if least else ""
 
 
-def _amount(value: int, least: bool, delta: bool, decimals: int = 2) -> str:
+def _amount(value: int, least: bool, delta: bool) -> str:
     sign = ("▲ " if value > 0 else "▼ " if value < 0 else "") if delta else ""
-    return f"{uncertain(least, delta)}{sign}{format_bytes(value, signed=delta, decimals=decimals)}"
+    return f"{uncertain(least, delta)}{sign}{format_bytes(value, signed=delta)}"
 
 
 def _texts(cells: Drawn, delta: bool, outliers: set[tuple[int, int]]) -> list[list[str]]:
     return [
         [
-            "" if value == MISSING else _amount(value, least, delta, 1) + (" ◆" if (row, column) in outliers else "")
+            "" if value == MISSING else _amount(value, least, delta) + (" ◆" if (row, column) in outliers else "")
             for column, (value, least) in enumerate(zip(values, leasts, strict=True))
         ]
         for row, (values, leasts) in enumerate(

@@ -21,7 +21,7 @@ from snapviz.report.plots import colours
 from snapviz.report.plots.base import Figure, figure, packed
 from snapviz.units import format_bytes
 
-__all__ = ["CURVE_PX", "KINDS", "Marks", "Picked", "free_over_time", "segment_map"]
+__all__ = ["CURVE_PX", "KINDS", "Band", "Marks", "Picked", "free_over_time", "segment_map"]
 
 Float64 = npt.NDArray[np.float64]
 
@@ -242,8 +242,18 @@ _LAYERS = (
 )
 _BESIDES = ("reserved", "largest free block", "out of memory")
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
-_NAMED = 14
-"""Characters of a phase's name at which a band needs so much room."""
+_LETTERS = 90
+"""Letters of phases' names that have room beside each other."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """A phase in places of an axis, or ``count`` neighbours that are too narrow to be told apart."""
+
+    name: str
+    low: float
+    high: float
+    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -252,7 +262,7 @@ class Marks:
 
     axis: dict[str, str]  # what is put to its ticks
     place: Float64  # [N] of each shown event
-    bands: tuple[tuple[str, float, float], ...]  # phases: name, from, to
+    bands: tuple[Band, ...]
     cursor: float | None
     ooms: tuple[tuple[int, float, int], ...]  # event, place, reserved bytes then
 
@@ -279,7 +289,7 @@ def free_over_time(found: FreeLayers, marks: Marks, top_bytes: int | None = None
             "hovertemplate": hover,
         } | more
 
-    data = []
+    data = _bands(marks)
     for name, field, colour in _LAYERS:
         values = getattr(found, field)
         if (values > 0).any():
@@ -307,10 +317,16 @@ def free_over_time(found: FreeLayers, marks: Marks, top_bytes: int | None = None
             "uirevision": "/".join(marks.axis),
             "margin": {"l": 64, "r": 12, "t": 8, "b": below},
             "xaxis": marks.axis | {"zeroline": False, "range": _range(marks.place)},
-            "yaxis": {"title": {"text": unit}, "rangemode": "tozero", "range": [0, 1.06 * most / one or 1]},
+            "yaxis": {
+                "title": {"text": unit},
+                "rangemode": "tozero",
+                "range": [0, 1.06 * most / one or 1],
+                "overlaying": "y2",
+            },
+            "yaxis2": {"range": [0, 1], "visible": False, "fixedrange": True},
             "legend": _legend(),
             "hovermode": "x unified",
-            "shapes": [*_band_shapes(marks), *_cursor(marks)],
+            "shapes": _cursor(marks),
             "annotations": _band_names(marks),
         },
     )
@@ -343,29 +359,49 @@ def _oom_marks(marks: Marks, one: int, unit: str) -> list[dict[str, Any]]:
     ]
 
 
-def _band_shapes(marks: Marks) -> list[dict[str, Any]]:
+def _bands(marks: Marks) -> list[dict[str, Any]]:
+    """Phases as one trace below the others: a shape for each costs the browser seconds."""
+    if not marks.bands:
+        return []
+    ends = [_inside(marks, band) for band in marks.bands]
     return [
         {
-            "type": "rect",
-            "yref": "paper",
-            "x0": start,
-            "x1": stop,
-            "y0": 0,
-            "y1": 1,
-            "layer": "below",
-            "line": {"width": 0},
-            "fillcolor": f"rgba({_GREY}, {0.16 if at % 2 else 0.06})",
+            "type": "bar",
+            "name": "phases",
+            "showlegend": False,
+            "yaxis": "y2",
+            "x": [low for low, _ in ends],
+            "width": [high - low for low, high in ends],
+            "offset": 0,
+            "y": [1] * len(ends),
+            "marker": {
+                "color": [f"rgba({_GREY}, {0.2 if at % 2 else 0.08})" for at in range(len(ends))],
+                "line": {"width": 0},
+            },
+            "hovertext": [_band_words(band) for band in marks.bands],
+            "hovertemplate": "phase %{hovertext}<extra></extra>",
         }
-        for at, (_, start, stop) in enumerate(marks.bands)
     ]
+
+
+def _inside(marks: Marks, band: Band) -> tuple[float, float]:
+    """What is seen of a band: it must not make the axis longer."""
+    low, high = _range(marks.place)
+    return max(band.low, low), max(min(band.high, high), band.low, low)
+
+
+def _band_words(band: Band) -> str:
+    times = f"{band.count:,} × " if band.count > 1 else ""
+    return _escaped(f"{times}{cut(clean(band.name), _LABEL)}")
 
 
 def _band_names(marks: Marks) -> list[dict[str, Any]]:
     low, high = _range(marks.place)
-    room = (high - low) / 110
+    room = (high - low) / _LETTERS
+    named = [(_band_words(band), *_inside(marks, band)) for band in marks.bands]
     return [
         {
-            "text": _escaped(cut(clean(name), _LABEL)),
+            "text": text,
             "x": start,
             "y": 1,
             "yref": "paper",
@@ -374,8 +410,8 @@ def _band_names(marks: Marks) -> list[dict[str, Any]]:
             "showarrow": False,
             "font": {"size": 11, "color": colours.FAINT},
         }
-        for name, start, stop in marks.bands
-        if stop - start > room * min(len(name), _LABEL)
+        for text, start, stop in named
+        if stop - start > room * len(text)
     ]
 
 
