@@ -128,10 +128,12 @@ def _remove(folder: Path, made_by: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _show(error: Exception, results: Results) -> None:
+def _show(error: Exception, results: Results) -> Any:
     """What a callback raised, in words; what nobody foresaw goes to the server's log under a number."""
-    if isinstance(error, SnapvizError):
-        said: Any = notice(results.runs.public(str(error)), grave=True, title="This cannot be shown.")
-    else:
-        said = notice(server.foreseen_nowhere(error), grave=True)
-    set_props("problem", {"children": said})
+    foreseen = isinstance(error, SnapvizError)
+    words = results.runs.public(str(error)) if foreseen else server.foreseen_nowhere(error)
+    asked = routing.asked_to_work()
+    if asked is not None:
+        return routing.ended(*asked, words)
+    set_props("problem", {"children": notice(words, grave=True, title="This cannot be shown." if foreseen else "")})
+    return None

@@ -46,6 +46,7 @@ class Jobs(DiskcacheManager):  # type: ignore[misc]  # dash has no types here
         self._open = False
         self._ended = ended
         self._mine: dict[int, Any] = {}
+        self._directory = directory
         super().__init__(diskcache.Cache(str(directory)))
 
     @contextmanager
@@ -66,6 +67,7 @@ class Jobs(DiskcacheManager):  # type: ignore[misc]  # dash has no types here
         """Begins a job; the number of its process."""
         from multiprocess import Process
 
+        self._mend()
         told = (key, self._make_progress_key(key), args, context)
         # a daemon: the server ends it, where it would else wait for its end
         process = Process(target=_work, args=(os.getpid(), job_fn, told), daemon=True)
@@ -86,7 +88,8 @@ class Jobs(DiskcacheManager):  # type: ignore[misc]  # dash has no types here
         gone = begun is not None and not _lives(int(job), begun)
         # asked for after it was seen to be gone: it may have ended well just before
         result = super().get_result(key, job)
-        if result is self.UNDEFINED and gone:
+        # whoever cancels a job forgets it before it is gone
+        if result is self.UNDEFINED and gone and self._known(job)[0] is not None:
             self.terminate_job(job)
             return self._ended(*args)
         return result
@@ -108,6 +111,14 @@ class Jobs(DiskcacheManager):  # type: ignore[misc]  # dash has no types here
         elif _lives(int(job), begun):
             with suppress(psutil.Error):
                 psutil.Process(int(job)).kill()
+
+    def _mend(self) -> None:
+        """Makes the folder again where somebody has removed it: caches are cleared."""
+        if not (self._directory / "cache.db").exists():
+            import diskcache
+
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.handle = diskcache.Cache(str(self._directory))
 
     def _forget_ended(self) -> None:
         """Those that nobody asked about any more: their page was closed."""
@@ -152,7 +163,7 @@ def _work(server: int, job_fn: Callable[..., None], told: Sequence[Any]) -> None
 
 def _leave_sockets() -> None:
     """Closes the port and the connections of the server, which would else stay open for as long as the job works."""
-    highest = max((int(name) for name in os.listdir("/dev/fd") if name.isdigit()), default=0)
+    highest = max((int(path.name) for path in Path("/dev/fd").iterdir()), default=0)
     for descriptor in range(3, highest + 1):
         with suppress(OSError):
             if stat.S_ISSOCK(os.fstat(descriptor).st_mode):

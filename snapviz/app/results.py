@@ -40,6 +40,9 @@ Progress = Callable[..., None]
 FACTS_BYTES = 640 << 20
 """Bytes of facts in one worker: two runs of two million events, with room for what a page makes of them."""
 
+_RUNS = 8
+"""Runs that a worker keeps open: each has its snapshots mapped, and open files for them."""
+
 _REPORTS = 16
 """Parsed reports that a worker keeps."""
 
@@ -92,6 +95,7 @@ class Results:
             run = self._named_by_ids(load_run(entry.path, progress=progress, loader=_beside(entry, progress)))
             with self._lock:
                 self._loaded[key] = run
+                self._loaded.move_to_end(key)
                 self._forget_older(key)
             return run
 
@@ -127,8 +131,9 @@ class Results:
                 self._loaded[key].rank(rank).forget()
 
     def _forget_older(self, key: tuple[str, str]) -> None:
-        """Of one run only what it is now: a file of it was written since."""
-        for other in [one for one in self._loaded if one[0] == key[0] and one != key]:
+        """Of one run only what it is now, where a file of it was written since; of all only the last used."""
+        older = [one for one in self._loaded if one[0] == key[0] and one != key]
+        for other in dict.fromkeys((*older, *list(self._loaded)[:-_RUNS])):
             del self._loaded[other]
             for cost in [cost for cost in self._costs if cost[0] == other]:
                 del self._costs[cost]

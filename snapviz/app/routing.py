@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from dash import ALL, ClientsideFunction, Dash, Input, Output, State, html, no_update
+from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
 from snapviz.app import shell
 from snapviz.app.controls import notice
@@ -17,7 +17,7 @@ from snapviz.app.runs import RunEntry
 from snapviz.app.state import State as PageState
 from snapviz.errors import SnapvizError
 
-__all__ = ["ended", "register"]
+__all__ = ["asked_to_work", "ended", "register"]
 
 _STAGES = 40
 """Messages after which a progress bar is nearly full: how many there will be is not known before."""
@@ -142,20 +142,29 @@ def _work(app: Dash, results: Results) -> None:
     def work(set_progress: Any, data: dict[str, Any] | None) -> Any:
         state = PageState.of((data or {}).get("state"))
         # in a process of its own, which was forked while other threads may have held its locks
-        fresh = results.fresh()
         try:
+            fresh = results.fresh()
             fresh.prepare(state, _Meter(set_progress, fresh.runs.public))
         except SnapvizError as error:
-            return {"for": state.data(), "failed": fresh.runs.public(str(error)), "at": time.time()}
+            return {"for": state.data(), "failed": results.runs.public(str(error)), "at": time.time()}
         except MemoryError:
             return {"for": state.data(), "failed": "there is not enough memory to compare these", "at": time.time()}
         return {"for": state.data(), "at": time.time()}
 
 
-def ended(data: dict[str, Any] | None) -> dict[str, Any]:
-    """What ``work`` gives where something else has ended it."""
+def ended(data: dict[str, Any] | None, why: str = "") -> dict[str, Any]:
+    """What ``work`` gives where it could not: something else has ended it, or ``why``."""
     state = PageState.of((data or {}).get("state"))
-    return {"for": state.data(), "failed": _ENDED, "at": time.time()}
+    return {"for": state.data(), "failed": why or _ENDED, "at": time.time()}
+
+
+def asked_to_work() -> tuple[dict[str, Any] | None] | None:
+    """What ``work`` was asked for, where the request at work asks for that: Dash shows nothing that it sets otherwise
+    where it fails."""
+    outputs = ctx.outputs_list
+    if not isinstance(outputs, dict) or outputs.get("id") != "done":
+        return None
+    return (ctx.inputs.get("job.data"),)
 
 
 _ENDED = (

@@ -37,6 +37,7 @@ def serve(
     import waitress
 
     limits = limits or UploadLimits()
+    _allow_files()
     app = create_app(root, allowed_hosts=_hosts(host, allow_hosts), upload_limits=limits)
     listening = _bound(host, port)
     _compile(said)
@@ -55,6 +56,7 @@ def serve(
         sockets=[listening],
         threads=_THREADS,
         ident="snapviz",
+        asyncore_use_poll=True,  # select() knows no file beyond the 1024th
         # it takes a whole request into a file before the app sees any of it
         max_request_body_size=max(limits.file_bytes, LARGEST_REQUEST) + 1,
     )
@@ -63,6 +65,26 @@ def serve(
         server.run()
     server.close()
     return 0
+
+
+def _allow_files() -> None:
+    """As many open files as may be: each rank of a run that is shown has two, and a shell often allows 1024 or 256."""
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return  # a system without such limits
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for most in _FILES:
+        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        if soft == resource.RLIM_INFINITY or soft >= wanted:
+            return
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return
+
+
+_FILES = (65_536, 10_240)
+"""How many may be open, the first that the system gives: macOS has a limit of its own."""
 
 
 def _end_when_told() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,11 +16,13 @@ from typing import Any
 
 import psutil
 import pytest
+from dash import Dash
 
-from snapviz.app import routing
+from snapviz.app import create_app, routing
 from snapviz.app.jobs import Jobs
 from snapviz.app.state import State
 
+SAMPLES = Path(__file__).resolve().parents[2] / "sample_snapshots"
 CONTEXT: dict[str, Any] = {}
 
 
@@ -35,13 +39,12 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
         process.join()
 
 
-def _sockets(_: Any) -> list[str]:
-    places = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if _is_there(name)]
-    return [place for place in places if place.startswith("socket:")]
+def _sockets(_: Any) -> int:
+    # the folder's own descriptor is gone by the time it is looked at
+    return sum(path.is_symlink() and str(path.readlink()).startswith("socket:") for path in _DESCRIPTORS.iterdir())
 
 
-def _is_there(name: str) -> bool:
-    return Path(f"/proc/self/fd/{name}").is_symlink()
+_DESCRIPTORS = Path("/proc/self/fd")
 
 
 def begun(jobs: Jobs, name: str, *args: Any) -> int:
@@ -120,18 +123,19 @@ def test_a_job_of_another_worker_can_be_ended(jobs: Jobs, tmp_path: Path) -> Non
     assert until(lambda: not jobs._mine[job].is_alive())
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks into /proc")
+@pytest.mark.skipif(not _DESCRIPTORS.exists(), reason="looks into /proc")
 def test_a_job_holds_no_socket_of_its_server(jobs: Jobs) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         job = begun(jobs, "sockets", None)
-        assert told(jobs, "sockets", job) == []
+        assert told(jobs, "sockets", job) == 0
         assert listening.fileno() > 0
 
 
 SERVER = """
 import sys, time
+from pathlib import Path
 from snapviz.app.jobs import Jobs
-jobs = Jobs({folder!r}, list)
+jobs = Jobs(Path({folder!r}), list)
 with jobs.open():
     jobs.register("sleep", time.sleep, None)
 print(jobs.call_job_fn("sleep", jobs.func_registry["sleep"], [600], {{}}), flush=True)
@@ -153,3 +157,62 @@ def test_a_job_ends_with_its_server(how: str, tmp_path: Path) -> None:
             server.kill()
         server.wait(timeout=30)
     assert until(lambda: not psutil.pid_exists(job) or psutil.Process(job).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_folder_that_was_removed_is_made_again(jobs: Jobs, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path)
+    job = begun(jobs, "double", 3)
+    assert told(jobs, "double", job) == 6
+
+
+def asked(app: Dash, state: State) -> dict[str, Any]:
+    """The answer to a request for a job."""
+    given = {"id": "job", "property": "data", "value": {"state": state.data(), "at": 1.0}}
+    body = {"output": "done.data", "outputs": {"id": "done", "property": "data"}, "inputs": [given], "state": []}
+    body["changedPropIds"] = ["job.data"]
+    client = app.server.test_client()
+    client.get("/_dash-dependencies")
+    handles: dict[str, Any] = {}
+    for _ in range(600):
+        answer = client.post("/_dash-update-component", json=body, query_string=handles)
+        assert answer.status_code == 200
+        found = answer.get_json()
+        if "response" in found:
+            return dict(found["response"]["done"]["data"])
+        handles = handles or {key: found[key] for key in ("cacheKey", "job")}
+        time.sleep(0.05)
+    raise AssertionError("it never ends")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Dash:
+    shutil.copytree(SAMPLES / "thunder_478", tmp_path / "runs")
+    return create_app(tmp_path / "runs", cache_dir=tmp_path / "kept", allowed_hosts=None)
+
+
+STATE = State(base="main", head="pr")
+
+
+def test_a_job_of_the_dashboard(app: Dash) -> None:
+    done = asked(app, STATE)
+    assert done["for"] == STATE.data()
+    assert "failed" not in done
+
+
+def test_runs_that_went_away_are_said_to_be_gone(app: Dash, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "runs")
+    failed = routing._failure(asked(app, STATE), STATE)
+    assert "no such directory" in failed
+    assert str(tmp_path) not in failed
+
+
+def test_a_job_that_cannot_begin_says_so(
+    app: Dash, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the disk is full, at /secret")
+
+    monkeypatch.setattr(Jobs, "call_job_fn", fail)
+    failed = routing._failure(asked(app, STATE), STATE)
+    assert re.fullmatch(r"An error inside snapviz, number [0-9a-f]{8} in .*", failed)
+    assert "disk is full" in caplog.text

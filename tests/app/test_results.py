@@ -198,3 +198,16 @@ def test_fresh_shares_nothing_that_could_be_locked(root: Path) -> None:
     found.report(PAIR)
     with found._lock, found.runs._lock:
         assert found.fresh().report(PAIR).verdict
+
+
+def test_of_many_runs_a_worker_keeps_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RUNS", 3)
+    for number in range(6):
+        shutil.copytree(SAMPLES / "thunder_478" / "main", tmp_path / "runs" / f"run{number}")
+    found = results(tmp_path / "runs")
+    for number in (0, 1, 2, 3, 1, 4, 5):
+        run = found.run(f"run{number}")
+        assert found.facts(f"run{number}", 0) is run.rank(0).facts()
+    assert [run_id for run_id, _ in found._loaded] == ["run1", "run4", "run5"]
+    assert {key[0] for key, _ in found._costs} == {"run1", "run4", "run5"}
+    assert found.run("run1") is found.run("run1")

@@ -184,3 +184,19 @@ def test_a_request_is_answered_for_its_own_dashboard(tmp_path: Path) -> None:
     for app in (*apps, apps[0]):
         answer = app.server.test_client().get("/which", headers={"Host": "localhost"})
         assert answer.text == str(id(app))
+
+
+def test_as_many_files_may_be_open_as_the_system_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    given: list[tuple[int, int]] = []
+
+    def limit(_: int, wanted: tuple[int, int]) -> None:
+        if wanted[0] > 20_000:
+            raise ValueError("the kernel has a limit of its own")
+        given.append(wanted)
+
+    monkeypatch.setattr(resource, "setrlimit", limit)
+    for known in ((256, resource.RLIM_INFINITY), (1024, 4096), (30_000, 1 << 20), (4096, 4096)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, known=known: known)
+        serving._allow_files()
+    assert given == [(10_240, resource.RLIM_INFINITY), (4096, 4096)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,3 +60,10 @@ def test_what_cannot_be_meant_is_not_there() -> None:
 
 def test_none_gives_the_default() -> None:
     assert State(row="a", rank=3).with_(row=None, rank=None) == State()
+
+
+@pytest.mark.parametrize("values", [[], 7, "base", True, {"q": "\ud800", "base": "\udfff", "name": "a\0b"}, {7: "a"}])
+def test_what_a_browser_would_not_send_is_not_there(values: Any) -> None:
+    state = State.of(values)
+    assert state == State()
+    assert state.url() == "/"
