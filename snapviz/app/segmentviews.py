@@ -20,7 +20,8 @@ from snapviz.app.state import State
 from snapviz.report.fragmentationtext import doubts_in_words, parts_in_words, reserved_in_words
 from snapviz.report.layout import clean
 from snapviz.report.plots.base import Figure
-from snapviz.report.plots.segments import Band, Marks, Picked, free_over_time, segment_map
+from snapviz.report.plots.freememory import Band, Marks, free_over_time
+from snapviz.report.plots.segments import Picked, segment_map
 from snapviz.report.segmentwords import (
     block_words,
     group_heads,

@@ -19,8 +19,9 @@ from snapviz.compare.rankgrid import MISSING, WHOLE, RankGrid, drawn, grid_of
 from snapviz.compare.ranks import ranks
 from snapviz.replay.model import START
 from snapviz.report.plots import colours
+from snapviz.report.plots.freememory import Band, Marks, free_over_time
 from snapviz.report.plots.ranks import column_labels, heatmap, phase_labels, spreads
-from snapviz.report.plots.segments import KINDS, Band, Marks, Picked, free_over_time, segment_map
+from snapviz.report.plots.segments import KINDS, Picked, segment_map
 from snapviz.report.segmentwords import group_heads, hover_words
 from tests.analyze.builders import sample
 from tests.analyze.test_fragmentation import facts_of, objects

@@ -9,7 +9,7 @@ from dash import State as Given
 
 from snapviz.app import controls
 from snapviz.app.pages.live_look import Looks
-from snapviz.app.pages.live_parts import above, at_options, below, trail
+from snapviz.app.pages.live_parts import above, as_table, at_options, below, trail
 from snapviz.app.results import Results
 from snapviz.app.sides import rank_options
 from snapviz.app.state import State
@@ -53,7 +53,9 @@ def layout(state: State, results: Results) -> Any:
                 className="controls no-print",
             ),
             html.Nav(id="live-trail", className="trail", **{"aria-label": "where in the tree"}),
-            controls.chart("live-icicle", "What is live, as an icicle", className="icicle"),
+            controls.chart(
+                "live-icicle", "What is live, as an icicle", table=html.Div(id="live-table"), className="icicle"
+            ),
             html.Div(id="live-below"),
         ]
     )
@@ -73,11 +75,12 @@ def register(app: Dash, results: Results) -> None:
         Output("live-icicle", "clickData"),
         Output("live-draw", "hidden"),
         Output("live-hits", "children"),
+        Output("live-table", "children"),
         Input("state", "data"),
     )
     def show(data: dict[str, Any] | None) -> tuple[Any, ...]:
         if not data or data["page"] != NAME:
-            return (no_update,) * 8
+            return (no_update,) * 9
         state = State.of(data)
         look = looks.of(state)
         controls.choices("at", _with(state.at, at_options(look)))
@@ -87,7 +90,8 @@ def register(app: Dash, results: Results) -> None:
         figure = icicle(look.cells, look.drawn, look.hits, chosen=look.at_chosen, alone=alone, revision=state.zoom)
         style = {"display": "none"} if nothing else {"height": f"{figure['layout']['height']}px"}
         parts = above(look, state, prefix), trail(look, state, prefix), figure, style, below(look, state, prefix)
-        return *parts, None, alone, f"{len(look.steps_found):,} found" if look.q else ""
+        found = f"{len(look.steps_found):,} found" if look.q else ""
+        return *parts, None, alone, found, as_table(look)
 
     @app.callback(
         Output("go", "data", allow_duplicate=True),

@@ -22,7 +22,7 @@ from snapviz.report.reasons import category_in_words
 from snapviz.report.words import fold_names, frames_in_words, plural
 from snapviz.units import format_bytes, format_us
 
-__all__ = ["above", "at_options", "below", "trail"]
+__all__ = ["above", "as_table", "at_options", "below", "trail"]
 
 _PHASES = 150
 """Phases of the picker."""
@@ -152,7 +152,6 @@ def below(look: Look, state: State, prefix: str) -> list[Any]:
     return [
         _legend(look),
         *_found(look),
-        _as_table(look),
         _table(look, state, prefix),
         *_inside(look, state, prefix),
         *_where_from(look),
@@ -331,7 +330,7 @@ def _lines(texts: Sequence[str], *sides: Sequence[int] | None) -> list[str]:
     return found
 
 
-def _as_table(look: Look) -> Any:
+def as_table(look: Look) -> Any:
     """The cells of the picture, in the order of the tree."""
     depth = {-1: -1}
     order: list[int] = []
@@ -348,5 +347,4 @@ def _as_table(look: Look) -> Any:
         rows.append([label, *columns.of(_weights(look, at))])
     more = f", the first {_CELLS} of {len(order):,}" if len(order) > _CELLS else ""
     caption = f"the cells of the picture{look.recorded}{more}"
-    table = controls.table(caption, ["cell", *columns.heads], rows, columns.numbers())
-    return html.Details([html.Summary("the picture as a table"), table], className="chart-table")
+    return controls.table(caption, ["cell", *columns.heads], rows, columns.numbers())

@@ -26,7 +26,7 @@ from snapviz.app.spaces import SIDES, Side, Spaces, moments_of
 from snapviz.app.state import State as PageState
 from snapviz.errors import SnapvizError
 from snapviz.report.layout import clean
-from snapviz.report.plots.segments import CURVE_PX
+from snapviz.report.plots.freememory import CURVE_PX
 
 __all__ = ["NAME", "PATH", "TITLE", "layout", "register"]
 
