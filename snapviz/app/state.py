@@ -46,7 +46,7 @@ class State:
     head: str = ""
     # run id
     rank: int | None = None
-    # none: the worst, or the first there is
+    # none: of two runs the one with the largest difference, of one the one that peaks highest
     at: str = ""
     # the moment, as --at takes it; "": the page's own (the peak, mostly)
     by: str = ""
