@@ -19,6 +19,7 @@ import pytest
 from dash import Dash
 
 from snapviz.app import create_app, routing
+from snapviz.app import jobs as jobs_module
 from snapviz.app.jobs import Jobs
 from snapviz.app.state import State
 
@@ -99,6 +100,18 @@ def test_a_job_that_is_cancelled_gives_nothing(jobs: Jobs) -> None:
     jobs.terminate_job(str(job))
     assert not psutil.pid_exists(job)
     assert told(jobs, "sleep", job) is jobs.UNDEFINED
+
+
+def test_a_job_that_is_cancelled_while_somebody_asks_gives_nothing(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = begun(jobs, "sleep", 600)
+
+    def cancelled(*_: object) -> bool:
+        monkeypatch.undo()
+        jobs.terminate_job(job)
+        return False
+
+    monkeypatch.setattr(jobs_module, "_lives", cancelled)  # just after it was looked up
+    assert jobs.get_result("sleep", job) is jobs.UNDEFINED
 
 
 def test_no_process_is_ended_that_is_no_job(jobs: Jobs) -> None:

@@ -48,7 +48,7 @@ def layout(state: PageState, results: Results) -> Any:
             html.H1("The address space", id="seg-verdict"),
             html.Div(
                 [
-                    controls.select("rank", "rank", [("", "the worst")], w=130),
+                    controls.select("rank", "rank", [("", "…")], w=185),
                     dmc.Select(
                         id="seg-at", label="moment", data=[], value="", size="xs", searchable=True, w=260,
                         allowDeselect=False,

@@ -101,7 +101,7 @@ def _controls(state: State) -> Any:
         [
             controls.segmented("view", "draw", _VIEWS, state.view),
             controls.segmented("axis", "along", [("time", "time"), ("event", "events")], state.axis),
-            controls.select("rank", "rank", [("", "the worst")], "" if state.rank is None else str(state.rank)),
+            controls.select("rank", "rank", [("", "…")], "" if state.rank is None else str(state.rank)),
             dmc.Select(
                 id="timeline-phase",
                 label="go to phase",
