@@ -35,6 +35,7 @@ NAME, PATH, TITLE = "segments", "/segments", "Segments"
 _MOMENTS = 240
 _LEAST_PX = 150
 _BY = [("", "category"), ("owner", "owner"), ("phase", "phase"), ("module", "module")]
+_PEAK_OF = "peak of (snapviz fragmentation: reserved)"
 _MEASURES = [("allocated", "allocated"), ("reserved", "reserved")]
 _ORDER = [("", "size"), ("free", "held free"), ("address", "address")]
 _NOTHING: dict[str, Any] = {"data": [], "layout": {}}
@@ -53,8 +54,7 @@ def layout(state: PageState, results: Results) -> Any:
                         id="seg-at", label="moment", data=[], value="", size="xs", searchable=True, w=260,
                         allowDeselect=False,
                     ),
-                    controls.segmented("measure", "peak of", _MEASURES, state.measure),
-                    html.Div([html.Code("snapviz fragmentation"), " opens at the reserved peak"], className="beside"),
+                    controls.segmented("measure", _PEAK_OF, _MEASURES, state.measure),
                     controls.segmented("by", "colour by", _BY, state.by if state.by in dict(_BY) else ""),
                     controls.segmented("view", "order", _ORDER, state.view if state.view in dict(_ORDER) else ""),
                     controls.segmented("axis", "axis", _AXES, state.axis),

@@ -113,6 +113,8 @@ def free_over_time(found: FreeLayers, marks: Marks, top_bytes: int | None = None
                 "rangemode": "tozero",
                 "range": [0, 1.06 * most / one or 1],
                 "overlaying": "y2",
+                # its own: plotly sets ticks of what lies over an axis where that one has them
+                "tickmode": "auto",
             },
             "yaxis2": {"range": [0, 1], "visible": False, "fixedrange": True},
             "legend": legend_below(),
