@@ -18,6 +18,8 @@ OF_RUNS = [page.NAME for page in every() if getattr(page, "NEEDS_RUNS", True)]
 
 by_page = pytest.mark.parametrize("page", PAGES)
 by_page_of_runs = pytest.mark.parametrize("page", OF_RUNS)
+# what the shell does before any page is asked: the same on all of them
+by_some_page = pytest.mark.parametrize("page", ["compare", "timeline"])
 
 
 def of(run_ids: tuple[str, str], page: str) -> State:
@@ -79,7 +81,7 @@ def test_a_rank_that_cannot_be_read_is_named(somebody: Visitor, page: str) -> No
     assert "/pytest-" not in text, "where it lies on the server"
 
 
-@by_page_of_runs
+@by_some_page
 @pytest.mark.parametrize("other", ["", places.THUNDER[0]])
 def test_a_run_that_cannot_be_read(somebody: Visitor, page: str, other: str) -> None:
     somebody.open(State(page=page, base=other, head=places.UNREADABLE))
@@ -90,20 +92,20 @@ def test_a_run_that_cannot_be_read(somebody: Visitor, page: str, other: str) -> 
     assert somebody("#page").inner_text() == ""
 
 
-@by_page_of_runs
+@by_some_page
 def test_a_run_that_is_not_there(somebody: Visitor, page: str) -> None:
     somebody.open(State(page=page, base="../etc", head=places.THUNDER[0]))
     assert "there is no run '../etc' here" in somebody.text()
 
 
-@by_page
+@pytest.mark.parametrize("page", ["compare", "runs"])
 def test_no_runs_at_all(visit: Callable[..., Visitor], served: Served, page: str) -> None:
     visitor = visit(served.empty).open(State(page=page))
     assert "no run" in visitor.text().lower()
     assert visitor("#problem").inner_text() == ""
 
 
-@by_page_of_runs
+@by_some_page
 def test_reading_is_shown_cancelled_and_done(somebody: Visitor, served: Served, page: str) -> None:
     served.gate.unlink(missing_ok=True)
     state = of(places.SLOW[page], page)
