@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -44,24 +45,24 @@ class Folder:
     # names of links that lead out of the root, which are not followed
 
 
-class Tree:
+class Tree(ABC):
     """What lies below a root, by ids."""
 
     label: str
     name: str
     truncated: bool
 
+    @abstractmethod
     def folders(self) -> Iterator[Folder]:
         """Every folder, the root first. Raises ``RunError`` where the root cannot be listed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def path(self, run_id: str) -> str:
         """Where the thing of an id that ``folders`` gave lies."""
-        raise NotImplementedError
 
+    @abstractmethod
     def places(self) -> list[str]:
         """The root as it can stand in a message, the longest first."""
-        raise NotImplementedError
 
     def read(self, folder_id: str, name: str) -> bytes:
         """A small document of a folder. Raises ``RunError``."""
