@@ -24,6 +24,7 @@ from snapviz.analyze.facts import Facts
 from snapviz.analyze.moments import DEFAULT_POINTS
 from snapviz.analyze.run import Loader, Run, load_run
 from snapviz.app.disk import Disk
+from snapviz.app.recent import Recent
 from snapviz.app.runs import Registry, RunEntry
 from snapviz.app.state import State
 from snapviz.compare.diff import diff
@@ -72,7 +73,7 @@ class Results:
         self._locks: dict[object, threading.RLock] = {}
         self._loaded: OrderedDict[tuple[str, str], Run] = OrderedDict()
         self._costs: OrderedDict[tuple[tuple[str, str], int], int] = OrderedDict()
-        self._reports: OrderedDict[str, DiffReport] = OrderedDict()
+        self._reports: Recent[str, DiffReport] = Recent(_REPORTS)
 
     def fresh(self) -> Results:
         """The same runs and the same place on disk, with nothing in memory and no lock held: for a forked process."""
@@ -147,20 +148,15 @@ class Results:
         """
         key = self.key("report", state, state.at, state.by, state.mode, state.measure, state.threshold)
         with self._only_one(key):
-            with self._lock:
-                if key in self._reports:
-                    self._reports.move_to_end(key)
-                    return self._reports[key]
+            known = self._reports.get(key)
+            if known is not None:
+                return known
             text = self._disk.get(key)
             report = DiffReport.model_validate_json(text) if text is not None else None
             if report is None:
                 report = self._compared(state, progress)
                 self._put(key, state, report.model_dump_json())
-            with self._lock:
-                self._reports[key] = report
-                while len(self._reports) > _REPORTS:
-                    self._reports.popitem(last=False)
-            return report
+            return self._reports.put(key, report)
 
     def _compared(self, state: State, progress: Progress | None) -> DiffReport:
         base, head = self.run(state.base, progress), self.run(state.head, progress)

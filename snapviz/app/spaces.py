@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 
 from snapviz.analyze.addressspace import AddressSpace
 from snapviz.analyze.fragmentationpoints import Wanted, moment_at, oom_events, parse_wanted
+from snapviz.app.recent import Recent
 from snapviz.app.results import Results
 from snapviz.app.sides import names_of, numbers_of, rank_of
 from snapviz.app.state import State
@@ -40,19 +40,16 @@ class Spaces:
     def __init__(self, results: Results) -> None:
         self._results = results
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, int], AddressSpace] = OrderedDict()
+        self._kept: Recent[tuple[str, int], AddressSpace] = Recent(_KEPT)
 
     def space(self, run_id: str, rank: int) -> AddressSpace:
         """That of one rank. Raises ``SnapvizError``."""
         facts = self._results.facts(run_id, rank)
+        # two who ask at once share one: what it prepares is dear
         with self._lock:
             found = self._kept.get((run_id, rank))
             if found is None or found.facts is not facts:
-                found = AddressSpace(facts)
-                self._kept[run_id, rank] = found
-            self._kept.move_to_end((run_id, rank))
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+                found = self._kept.put((run_id, rank), AddressSpace(facts))
             return found
 
     def side(self, state: State, side: str) -> Side:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from snapviz.analyze.outlived import dangling, without_only
+from snapviz.app.recent import Recent
 from snapviz.app.results import Results
 from snapviz.app.sides import names_of
 from snapviz.app.state import State
@@ -159,8 +158,7 @@ class Looks:
 
     def __init__(self, results: Results) -> None:
         self._results = results
-        self._lock = threading.Lock()
-        self._reports: OrderedDict[str, DanglingReport] = OrderedDict()
+        self._reports: Recent[str, DanglingReport] = Recent(_KEPT)
 
     def of(self, state: State) -> Look:
         """What a state asks for. Raises ``SnapvizError``."""
@@ -180,17 +178,11 @@ class Looks:
     def _report(self, run_id: str) -> DanglingReport:
         state = State(base=run_id)
         key = self._results.key("dangling", state)
-        with self._lock:
-            if key in self._reports:
-                self._reports.move_to_end(key)
-                return self._reports[key]
+        known = self._reports.get(key)
+        if known is not None:
+            return known
         found = self._results.kept("dangling", state, lambda: self._made(run_id).model_dump(mode="json"))
-        report = DanglingReport.model_validate_json(json.dumps(found))
-        with self._lock:
-            self._reports[key] = report
-            while len(self._reports) > _KEPT:
-                self._reports.popitem(last=False)
-        return report
+        return self._reports.put(key, DanglingReport.model_validate_json(json.dumps(found)))
 
     def _made(self, run_id: str) -> DanglingReport:
         """Rank by rank, so that no more facts stay in memory than there is room for."""

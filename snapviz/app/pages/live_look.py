@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +14,7 @@ from snapviz.analyze.moments import At, moment, parse_at
 from snapviz.analyze.phases import phase_of
 from snapviz.analyze.stretches import Stretches, exact_after
 from snapviz.analyze.tree import Branch, Node, Tree
+from snapviz.app.recent import Recent
 from snapviz.app.results import Results
 from snapviz.app.sides import Sides, sides_of
 from snapviz.app.state import State
@@ -212,8 +211,7 @@ class Looks:
 
     def __init__(self, results: Results) -> None:
         self._results = results
-        self._lock = threading.Lock()
-        self._trees: OrderedDict[str, LiveTree] = OrderedDict()
+        self._trees: Recent[str, LiveTree] = Recent(_KEPT)
 
     def of(self, state: State) -> Look:
         """What a state asks for. Raises ``SnapvizError``."""
@@ -249,19 +247,14 @@ class Looks:
     def _tree(self, sides: Sides, when: tuple[When | None, When | None], by: Division, state: State) -> LiveTree:
         events = when[0].event if when[0] else None, when[1].event if when[1] else None
         key = self._results.key("live", state, sides.rank, events, by, state.show == "each", state.measure)
-        with self._lock:
-            if key in self._trees:
-                self._trees.move_to_end(key)
-                return self._trees[key]
+        known = self._trees.get(key)
+        if known is not None:
+            return known
         base, head = sides.either
         live = live_tree(
             RankDiff(sides.rank, base, head, view_of(measure=state.measure)), events, by, state.show != "each"
         )
-        with self._lock:
-            self._trees[key] = live
-            while len(self._trees) > _KEPT:
-                self._trees.popitem(last=False)
-        return live
+        return self._trees.put(key, live)
 
 
 def _at_event(facts: Facts, event: int, measure: str) -> When:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,6 +11,7 @@ from dash import Dash, Input, Output, State, html, no_update
 from snapviz.analyze.marks import phase_window
 from snapviz.app import controls
 from snapviz.app.rankviews import Pair, drawn_grid, foreign, grid_table, rank_table, spread_figure, spread_table, words
+from snapviz.app.recent import Recent
 from snapviz.app.results import Results
 from snapviz.app.sides import names_of
 from snapviz.app.state import State as PageState
@@ -82,7 +82,7 @@ class _Reports:
 
     def __init__(self, results: Results) -> None:
         self._results = results
-        self._kept: OrderedDict[str, RanksReport] = OrderedDict()
+        self._kept: Recent[str, RanksReport] = Recent(_KEPT)
 
     def of(self, run_id: str, measure: str) -> RanksReport:
         """Of one run. Raises ``SnapvizError``."""
@@ -94,10 +94,8 @@ class _Reports:
             def make() -> str:
                 return ranks(self._results.run(run_id), measure=measure).model_dump_json()
 
-            found = RanksReport.model_validate_json(self._results.kept("ranks", alone, make, measure))
-            self._kept[key] = found
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+            text = self._results.kept("ranks", alone, make, measure)
+            found = self._kept.put(key, RanksReport.model_validate_json(text))
         return found
 
     def pair(self, state: PageState) -> Pair:
