@@ -6,7 +6,7 @@ ways. Its default is ``""``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -14,7 +14,19 @@ from dash import dcc, html, set_props
 
 from snapviz.app.state import State
 
-__all__ = ["Option", "chart", "choices", "link", "notice", "search", "segmented", "select", "switch", "table"]
+__all__ = [
+    "Option",
+    "chart",
+    "choices",
+    "data_of",
+    "link",
+    "notice",
+    "search",
+    "segmented",
+    "select",
+    "switch",
+    "table",
+]
 
 Option = tuple[str, str]
 """Value and label."""
@@ -34,12 +46,17 @@ def _id(key: str) -> dict[str, str]:
     return {"type": "ctl", "key": key}
 
 
+def data_of(options: Iterable[Option]) -> list[dict[str, str]]:
+    """Options as Mantine's components take them."""
+    return [{"value": value, "label": text} for value, text in options]
+
+
 def select(key: str, label: str, options: Sequence[Option], value: str = "", **more: Any) -> Any:
     """A choice among many, with search among them."""
     return dmc.Select(
         id=_id(key),
         label=label,
-        data=[{"value": value, "label": text} for value, text in options],
+        data=data_of(options),
         value=value,
         allowDeselect=False,
         searchable=len(options) > 7,
@@ -52,14 +69,12 @@ def select(key: str, label: str, options: Sequence[Option], value: str = "", **m
 
 def choices(key: str, options: Sequence[Option]) -> None:
     """Within a callback: gives a ``select`` other options. Several pages may have one of a key: none owns it."""
-    set_props(_id(key), {"data": [{"value": value, "label": text} for value, text in options]})
+    set_props(_id(key), {"data": data_of(options)})
 
 
 def segmented(key: str, label: str, options: Sequence[Option], value: str = "") -> Any:
     """A choice among few, all of them seen."""
-    control = dmc.SegmentedControl(
-        id=_id(key), data=[{"value": value, "label": text} for value, text in options], value=value, size="xs"
-    )
+    control = dmc.SegmentedControl(id=_id(key), data=data_of(options), value=value, size="xs")
     return html.Div(
         [html.Div(label, className="control-label", **{"aria-hidden": "true"}), control],
         className="control",

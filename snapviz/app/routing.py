@@ -127,7 +127,7 @@ def _first(pair: tuple[RunEntry, RunEntry]) -> tuple[bool, int, int, str]:
 
 
 def _work(app: Dash, results: Results) -> None:
-    running = [(Output(shell.progress_panel(), "hidden"), False, True)]
+    running = [(Output(shell.PROGRESS_PANEL, "hidden"), False, True)]
 
     @app.callback(
         Output("done", "data"),

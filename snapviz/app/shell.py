@@ -19,7 +19,10 @@ from snapviz.errors import SnapvizError
 from snapviz.report.layout import clean, cut
 from snapviz.units import format_bytes
 
-__all__ = ["empty", "frame", "nav", "options", "progress_panel"]
+__all__ = ["PROGRESS_PANEL", "empty", "frame", "nav", "options"]
+
+PROGRESS_PANEL = "progress-panel"
+"""Id of what is shown while runs are read."""
 
 _LONGEST = 120
 """Characters of a name or branch in a picker."""
@@ -162,14 +165,9 @@ def _progress() -> Any:
             ),
             html.Progress(id="progress", max="100", value="0", **{"aria-label": "reading the runs"}),
         ],
-        id="progress-panel",
+        id=PROGRESS_PANEL,
         hidden=True,
     )
-
-
-def progress_panel() -> str:
-    """Id of what is shown while runs are read."""
-    return "progress-panel"
 
 
 def _help() -> Any:

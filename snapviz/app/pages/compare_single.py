@@ -232,7 +232,7 @@ def at_choices(facts: Facts, state: State) -> list[dict[str, str]]:
         values |= {f"phase:{name}:{which}": f"{cut(clean(name), 60)}: {which}" for which in ("peak", "end")}
     if state.at:
         values.setdefault(state.at, cut(clean(state.at), 70))
-    return [{"value": value, "label": label} for value, label in values.items()]
+    return controls.data_of(values.items())
 
 
 def rank_choices(ranks: Sequence[int], state: State) -> list[dict[str, str]]:
@@ -240,7 +240,7 @@ def rank_choices(ranks: Sequence[int], state: State) -> list[dict[str, str]]:
     values = {"": "highest"} | {str(rank): f"rank {rank}" for rank in ranks}
     if state.rank is not None:
         values.setdefault(str(state.rank), f"rank {state.rank}")
-    return [{"value": value, "label": label} for value, label in values.items()]
+    return controls.data_of(values.items())
 
 
 def usage_of(found: PeakReport) -> None:

@@ -213,7 +213,7 @@ def at_options(report: DiffReport, state: State) -> list[dict[str, str]]:
         values |= {f"phase:{name}:{which}": f"{cut(clean(name), 60)}: {which}" for which in ("peak", "end")}
     if state.at and state.at not in values:
         values[state.at] = cut(clean(state.at.removeprefix("phase:")), 70)
-    return [{"value": value, "label": label} for value, label in values.items()]
+    return controls.data_of(values.items())
 
 
 def rank_options(report: DiffReport, state: State) -> list[dict[str, str]]:
@@ -227,4 +227,4 @@ def rank_options(report: DiffReport, state: State) -> list[dict[str, str]]:
         values[str(rank.rank)] = f"rank {rank.rank}{delta}"
     if state.rank is not None:
         values.setdefault(str(state.rank), f"rank {state.rank}: not in both runs")
-    return [{"value": value, "label": label} for value, label in values.items()]
+    return controls.data_of(values.items())

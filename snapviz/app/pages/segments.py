@@ -143,7 +143,7 @@ def _controls(app: Dash, results: Results, spaces: Spaces) -> None:
         state = PageState.of(data)
         if state.page != NAME:
             return no_update
-        return [{"value": value, "label": label} for value, label in rank_options(results, state)]
+        return controls.data_of(rank_options(results, state))
 
     @app.callback(Output("seg-at", "data"), Output("seg-at", "value"), Input("state", "data"))
     def options(data: dict[str, Any] | None) -> tuple[Any, ...]:
@@ -155,12 +155,12 @@ def _controls(app: Dash, results: Results, spaces: Spaces) -> None:
                 found |= dict(moments_of(there.space, _MOMENTS))
         picked = state.bt is not None or state.ht is not None
         value = "picked" if picked else state.at
-        moments = [{"value": key, "label": clean(text)} for key, text in found.items()]
+        moments = [(key, clean(text)) for key, text in found.items()]
         if picked:
-            moments.insert(0, {"value": "picked", "label": "picked on a curve"})
+            moments.insert(0, ("picked", "picked on a curve"))
         elif value not in found:
-            moments.append({"value": value, "label": clean(value)})
-        return moments, value
+            moments.append((value, clean(value)))
+        return controls.data_of(moments), value
 
     @app.callback(
         Output("go", "data", allow_duplicate=True),

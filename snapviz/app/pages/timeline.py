@@ -174,9 +174,9 @@ def _options(app: Dash, results: Results) -> None:
         names = list(dict.fromkeys(name for one in sides.facts if one is not None for name in one.phases.names))
         folded = list(dict.fromkeys(map(fold, names)))[:_MOST_PHASES]
         return (
-            _data(_align(folded, state.align)),
-            _data(rank_options(results, state)),
-            _data([(name, cut(clean(name), _LONGEST)) for name in names[:_MOST_PHASES]]),
+            controls.data_of(_align(folded, state.align)),
+            controls.data_of(rank_options(results, state)),
+            controls.data_of([(name, cut(clean(name), _LONGEST)) for name in names[:_MOST_PHASES]]),
             notices(sides),
             _phase_named(state),
             not (state.base and state.head),
@@ -193,10 +193,6 @@ def _options(app: Dash, results: Results) -> None:
         if not phase:
             return no_update, no_update
         return _to_phase(sides_of(State.of(data), results), phase), None
-
-
-def _data(options: list[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"value": value, "label": label} for value, label in options]
 
 
 def _to_phase(sides: Sides, phase: str) -> Any:
