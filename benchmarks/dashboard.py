@@ -134,13 +134,13 @@ def everything(visit: Visit, words: str) -> None:
                 visit.press(name, key, what, "#timeline-chart")
             visit.click(name, "#timeline-chart .nsewdrag", "a band")
         if name == "live":
-            visit.click(name, "#live-icicle .slice", "a node")
+            visit.click(name, "#live-icicle .slice:nth-child(2)", "a node")  # the first is all of it, which is shown
         if name == "ranks":
             visit.click(name, "#ranks-grid .nsewdrag", "a rank")
         if name == "segments":
             visit.press(name, "w", "zoom in", "#seg-curve-head")
             visit.click(name, "#seg-curve-head .nsewdrag", "a moment")
-            visit.click(name, "#seg-map-head .nsewdrag", "a block")
+            visit.click(name, "#seg-map-head .bars .point path", "a block")
 
 
 @contextmanager
