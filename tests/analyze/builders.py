@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from snapviz.analyze.run import Rank, Run, load_run
 from snapviz.replay.snapshot import Snapshot, load_snapshot
-from snapviz.schema import RankRecord
+from snapviz.schema import Dangling, RankRecord
 from snapviz.snapshot.objects import columns_from_objects
 
-__all__ = ["SAMPLES", "Trace", "frame", "load_for_tests", "record", "run_of", "sample"]
+__all__ = ["SAMPLES", "Trace", "frame", "kept", "load_for_tests", "record", "run_of", "sample"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "sample_snapshots"
@@ -22,6 +22,27 @@ MIB = 1 << 20
 
 def frame(name: str, filename: str = "/repo/model.py", line: int = 1) -> dict[str, Any]:
     return {"name": name, "filename": filename, "line": line}
+
+
+def kept(name: str, *holders: tuple[str, str], size: int = 1, run: Literal["base", "head"] | None = "head") -> Dangling:
+    """A parameter that dangles, with its holders and their kinds."""
+    return Dangling(
+        run=run,
+        rank=0,
+        name=name,
+        names=(name,),
+        allocation=0,
+        requested_bytes=size,
+        block_bytes=size,
+        birth_phase="materialize",
+        should_go_in="shard",
+        gone_in=None,
+        dtype=None,
+        shape=None,
+        stack=(),
+        holders=tuple(path for path, _ in holders),
+        holder_kinds=tuple(kind for _, kind in holders),
+    )
 
 
 class Trace:

@@ -10,7 +10,7 @@ from snapviz.analyze.advice import ADVICE, advice_for
 from snapviz.analyze.outlived import dangling, holder_kinds, without_only
 from snapviz.analyze.run import RankFailure, load_run
 from snapviz.schema import UNEXPLAINED, Dangling, DanglingReport, RankDangling
-from tests.analyze.builders import MIB, ROOT, SAMPLES, Trace, frame, load_for_tests, record, run_of, sample
+from tests.analyze.builders import MIB, ROOT, SAMPLES, Trace, frame, kept, load_for_tests, record, run_of, sample
 from tests.compare.recorded import sharded, steps
 
 PR = 4_194_304
@@ -114,23 +114,7 @@ def test_the_worst_rank_comes_first_and_one_rank_can_be_asked_for() -> None:
 
 
 def one(name: str, size: int, *holders: tuple[str, str]) -> Dangling:
-    return Dangling(
-        run=None,
-        rank=0,
-        name=name,
-        names=(name,),
-        allocation=0,
-        requested_bytes=size,
-        block_bytes=size,
-        birth_phase="materialize",
-        should_go_in="shard",
-        gone_in=None,
-        dtype=None,
-        shape=None,
-        stack=(),
-        holders=tuple(path for path, _ in holders),
-        holder_kinds=tuple(kind for _, kind in holders),
-    )
+    return kept(name, *holders, size=size, run=None)
 
 
 def test_each_kind_of_holder_with_what_it_keeps() -> None:

@@ -131,7 +131,8 @@ def test_every_cell_bears_an_entry_of_nothing(column: Any) -> None:
         entry("x", manifest=manifest(created="no date")),
         entry("x", changed_s=None, size_bytes=0),
     ):
-        column.cell(each)
+        cell = column.cell(each)
+        assert "None" not in str(cell), cell
 
 
 def test_a_directory_of_nothing_says_how_to_record(tmp_path: Path) -> None:

@@ -6,28 +6,14 @@ from hypothesis import strategies as st
 
 from snapviz.compare.holders import keepers_of, kept_by, short_path
 from snapviz.schema import Dangling
+from tests.analyze.builders import kept
 
 THUNDER = "Model._parameters['p1'] ← ThunderModule._model ← a ← b ← m (train.py:31)"
 
 
 def dangling(name: str, *holders: str, kinds: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> Dangling:
-    return Dangling(
-        run="head",
-        rank=0,
-        name=name,
-        names=names or (name,),
-        allocation=0,
-        requested_bytes=1,
-        block_bytes=1,
-        birth_phase="materialize",
-        should_go_in="shard",
-        gone_in=None,
-        dtype=None,
-        shape=None,
-        stack=(),
-        holders=holders,
-        holder_kinds=kinds,
-    )
+    # a record may say fewer kinds than holders
+    return kept(name).model_copy(update={"holders": holders, "holder_kinds": kinds, "names": names or (name,)})
 
 
 def test_one_parameter_has_its_holder_as_it_is() -> None:

@@ -8,28 +8,8 @@ from hypothesis import strategies as st
 
 from snapviz.analyze.outlived import dangling
 from snapviz.report.plots.holders import HolderNode, Hop, holder_graph, hops_of
-from snapviz.schema import UNEXPLAINED, Dangling
-from tests.analyze.builders import sample
-
-
-def kept(name: str, *holders: tuple[str, str], size: int = 4) -> Dangling:
-    return Dangling(
-        run="head",
-        rank=0,
-        name=name,
-        names=(name,),
-        allocation=0,
-        requested_bytes=size,
-        block_bytes=size,
-        birth_phase="materialize",
-        should_go_in="shard",
-        gone_in=None,
-        dtype=None,
-        shape=None,
-        stack=(),
-        holders=tuple(path for path, _ in holders),
-        holder_kinds=tuple(kind for _, kind in holders),
-    )
+from snapviz.schema import UNEXPLAINED
+from tests.analyze.builders import kept, sample
 
 
 def drawn(node: HolderNode) -> object:
