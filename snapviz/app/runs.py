@@ -24,6 +24,9 @@ Kind = Literal["run", "folder", "snapshot"]
 _SETTLED_S = 2.0
 """Seconds for which a scan is taken as it was: several callbacks of one page ask at once."""
 
+_REST = 20
+"""A scan is taken as it was for so many times as long as it took: a bucket far away is asked at every zoom else."""
+
 _MOST = 5_000
 """Runs that are listed."""
 
@@ -83,6 +86,7 @@ class Registry:
         self._others: list[Callable[[str], RunEntry | None]] = []
         self._publics: list[Callable[[str], str]] = []
         self._scanned = -1e9
+        self._rest_s = _SETTLED_S
         self.truncated = False
         self.problem = ""
         self.all()
@@ -98,9 +102,11 @@ class Registry:
     def all(self, again: bool = False) -> list[RunEntry]:
         """Every run, by id. ``again``: look now, however short ago it was."""
         with self._lock:
-            if again or self._clock() - self._scanned > _SETTLED_S:
+            begun = self._clock()
+            if again or begun - self._scanned > self._rest_s:
                 self._scan()
                 self._scanned = self._clock()
+                self._rest_s = max(_SETTLED_S, _REST * (self._scanned - begun))
             return list(self._entries.values())
 
     def also(self, lookup: Callable[[str], RunEntry | None], public: Callable[[str], str] = str) -> None:

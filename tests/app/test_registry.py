@@ -122,6 +122,25 @@ def test_what_comes_and_changes_is_seen_after_a_while(root: Path) -> None:
     assert str(root) not in after.problem
 
 
+def test_a_scan_that_takes_long_rests_for_longer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    registry = Registry(str(root), clock)
+    scan, scans = registry._scan, []
+
+    def slow() -> None:
+        scans.append(clock.now)
+        clock.now += 3
+        scan()
+
+    monkeypatch.setattr(registry, "_scan", slow)
+    for _ in range(20):
+        clock.now += 10
+        registry.all()
+    assert scans == [110.0, 183.0, 256.0]
+    registry.all(again=True)
+    assert len(scans) == 4
+
+
 def test_a_root_that_goes_away_leaves_what_was_known(root: Path) -> None:
     clock = Clock()
     registry = Registry(str(root), clock)

@@ -201,7 +201,7 @@ def _timeline(results: Results, state: PageState, phase: str, rank: int) -> dict
     """The timeline of a rank, zoomed to the phase: of several of its name to the one that peaks highest."""
     sides = []
     for run_id in (state.head, state.base) if phase != WHOLE else ():
-        with suppress(SnapvizError):
+        with suppress(SnapvizError):  # the timeline says which side it has not
             sides += [results.facts(run_id, rank)] if run_id else []
     found = phase_window(sides, phase, state.measure)
     window = {} if found is None else {"align": found.align, "axis": found.kind, "x0": found.low, "x1": found.high}
