@@ -15,7 +15,8 @@ from snapviz.analyze.addressspace import FreeLayers
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots import colours
 from snapviz.report.plots.base import Figure, figure, packed
-from snapviz.report.plots.segments import GREY, LONGEST_LABEL, PICKED, escaped, legend_below, legend_px
+from snapviz.report.plots.segments import GREY, LONGEST_LABEL, PICKED, legend_below, legend_px
+from snapviz.report.plots.words import escaped
 
 __all__ = ["CURVE_PX", "Band", "Marks", "free_over_time"]
 

@@ -14,6 +14,7 @@ from snapviz.compare.rankgrid import MISSING, WHOLE, Drawn
 from snapviz.report.layout import clean, cut_left
 from snapviz.report.plots import colours
 from snapviz.report.plots.base import Figure, figure, packed
+from snapviz.report.plots.words import escaped
 from snapviz.schema import Spread
 from snapviz.units import format_bytes
 
@@ -42,7 +43,7 @@ def phase_labels(phases: Sequence[str]) -> list[str]:
     found: dict[str, int] = {}
     out = []
     for phase in phases:
-        name = _plain(cut_left(clean(phase), _LABEL)) if phase != WHOLE else "the whole run"
+        name = escaped(cut_left(clean(phase), _LABEL)) if phase != WHOLE else "the whole run"
         found[name] = found.get(name, 0) + 1
         out.append(name if found[name] == 1 else f"{name} ({found[name]})")
     return out
@@ -160,7 +161,7 @@ def _texts(cells: Drawn, delta: bool, outliers: set[tuple[int, int]]) -> list[li
 
 def _said(cells: Drawn, delta: bool) -> list[list[str]]:
     names = [clean(phase) if phase != WHOLE else "the whole run" for phase in cells.phases]
-    names = [_plain(name) for name in names]
+    names = [escaped(name) for name in names]
     columns = zip(cells.value_bytes.tolist(), cells.rank.tolist(), cells.at_least.tolist(), strict=True)
     return [
         [
@@ -289,10 +290,10 @@ def _side(name: str, colour: str, found: Sequence[tuple[float, Spread]], unit: i
             "x": [getattr(s, value) / unit for _, s in found],
             "y": [y for y, _ in found],
             "text": texts,
-            "hovertemplate": f"{_plain(name)}, %{{text}}<extra></extra>",
+            "hovertemplate": f"{escaped(name)}, %{{text}}<extra></extra>",
             "marker": {"symbol": symbol, "size": size, "color": colour, "line": {"width": 2, "color": colour}},
-            "name": _plain(name),
-            "legendgroup": _plain(name),
+            "name": escaped(name),
+            "legendgroup": escaped(name),
             "showlegend": False,
         }
 
@@ -303,8 +304,8 @@ def _side(name: str, colour: str, found: Sequence[tuple[float, Spread]], unit: i
         "y": [v for y, _ in found for v in (y, y, None)],
         "line": {"color": colour, "width": 3},
         "hoverinfo": "skip",
-        "name": _plain(name),
-        "legendgroup": _plain(name),
+        "name": escaped(name),
+        "legendgroup": escaped(name),
     }
     outliers = [(y, s) for y, s in found if s.outliers]
     marks = [
@@ -329,8 +330,3 @@ def _side(name: str, colour: str, found: Sequence[tuple[float, Spread]], unit: i
             }
         )
     return marks
-
-
-def _plain(text: str) -> str:
-    """Plotly reads a little markup, entities and ``%{…}`` in what it writes."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("%{", "% {")

@@ -18,9 +18,10 @@ from snapviz.analyze.segmentmap import Bars, Layout, row_px
 from snapviz.report.layout import clean, cut
 from snapviz.report.plots import colours
 from snapviz.report.plots.base import Figure, figure, packed
+from snapviz.report.plots.words import escaped
 from snapviz.units import format_bytes
 
-__all__ = ["GREY", "KINDS", "LONGEST_LABEL", "PICKED", "Picked", "escaped", "legend_below", "legend_px", "segment_map"]
+__all__ = ["GREY", "KINDS", "LONGEST_LABEL", "PICKED", "Picked", "legend_below", "legend_px", "segment_map"]
 
 Float64 = npt.NDArray[np.float64]
 
@@ -156,11 +157,6 @@ def _bar_trace(
             "hovertemplate": "%{hovertext}<extra></extra>",
         }
     return trace
-
-
-def escaped(text: str) -> str:
-    """Plotly reads a little markup, entities and ``%{…}`` in hover texts."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%{", "% {")
 
 
 def legend_px(entries: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 from snapviz.report.layout import clean, cut, cut_left
 from snapviz.report.plots.base import Figure, figure
 from snapviz.report.plots.colours import BASE, FAINT, HEAD, by_sign
+from snapviz.report.plots.words import escaped
 from snapviz.report.reasons import category_in_words
 from snapviz.report.words import block_counts
 from snapviz.schema import Waterfall, WaterfallStep
@@ -117,8 +118,8 @@ def _levels(bars: list[_Bar]) -> list[dict[str, Any]]:
 
 
 def _total(name: str, count: int, low: int, colour: str) -> _Bar:
-    whole = _plain(cut_left(clean(name), 4 * _LABEL))
-    label = "<br>".join(map(_plain, _lines(clean(name))))
+    whole = escaped(cut_left(clean(name), 4 * _LABEL))
+    label = "<br>".join(map(escaped, _lines(clean(name))))
     return _Bar(label, low, count, format_bytes(count), f"{whole}: {format_exact(count)}", colour, "")
 
 
@@ -136,18 +137,13 @@ def _step(step: WaterfallStep) -> _Bar:
     delta, names = step.delta_bytes, ", ".join(map(category_in_words, step.categories))
     what = category_in_words(step.what)
     told = [
-        f"<b>{_plain(what)}</b>" + (f" ({_plain(cut(clean(names), 120))})" if len(step.categories) > 1 else ""),
+        f"<b>{escaped(what)}</b>" + (f" ({escaped(cut(clean(names), 120))})" if len(step.categories) > 1 else ""),
         f"{'▲' if delta > 0 else '▼'} {format_exact(delta, signed=True)}",
         f"{format_exact(step.from_bytes)} → {format_exact(step.to_bytes)}",
         f"{block_counts(step.base_count, step.head_count)} · {step.evidence}",
     ]
     text = f"{'▲' if delta > 0 else '▼'} {format_bytes(delta, signed=True)}"
-    return _Bar(_plain(what), step.from_bytes, step.to_bytes, text, "<br>".join(told), by_sign(delta), step.what)
-
-
-def _plain(text: str) -> str:
-    """Text in which plotly finds no markup of its own: it reads a few tags and entities."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _Bar(escaped(what), step.from_bytes, step.to_bytes, text, "<br>".join(told), by_sign(delta), step.what)
 
 
 def _range(found: Waterfall) -> tuple[int, int]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from snapviz.report.layout import clean, cut
 
-__all__ = ["words"]
+__all__ = ["escaped", "words"]
+
+
+def escaped(text: str) -> str:
+    """A text in which plotly finds no tag, no entity and no ``%{…}`` of its own."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%{", "% {")
 
 
 def words(text: str, most: int = 80) -> str:
     """A text as a figure shows it as it stands: clean, cut to so many columns, what could be a tag written out."""
-    return cut(clean(text), most).replace("&", "&amp;").replace("<", "&lt;").replace("%{", "% {")
+    return escaped(cut(clean(text), most))
