@@ -16,7 +16,17 @@ from snapviz.errors import RunError, SnapvizError
 from snapviz.report.diffsaid import worst_rank
 from snapviz.schema import DiffReport, MeasureName, Point
 
-__all__ = ["Sides", "doubts_of", "names_of", "numbers_of", "rank_of", "rank_options", "shown_point", "sides_of"]
+__all__ = [
+    "Sides",
+    "doubts_of",
+    "names_of",
+    "numbers_of",
+    "rank_of",
+    "rank_options",
+    "shown_point",
+    "sides_of",
+    "whose",
+]
 
 _FAILURES, _NOTES = 5, 4
 """Lines that are said of each kind."""
@@ -74,13 +84,14 @@ def doubts_of(run: Run | None, facts: Facts | None, rank: int) -> list[str]:
     if run is None:
         return []
     others = [one for one in run.failures if one.rank != rank]
-    found = [f"{_whose(one)} could not be read: {one.message}" for one in others[:_FAILURES]]
+    found = [f"{whose(one)} could not be read: {one.message}" for one in others[:_FAILURES]]
     found += [f"{len(others) - _FAILURES:,} more ranks could not be read"] if len(others) > _FAILURES else []
     notes = (fake_group_of(run), *(facts.notes[:_NOTES] if facts is not None else ()))
     return [*found, *dict.fromkeys(note for note in notes if note)]
 
 
-def _whose(failure: RankFailure) -> str:
+def whose(failure: RankFailure) -> str:
+    """What a rank that could not be read is called."""
     return f"rank {failure.rank}" if failure.rank is not None else failure.source or "some ranks"
 
 

@@ -14,10 +14,11 @@ from snapviz.analyze.describe import fake_group_of
 from snapviz.analyze.facts import MEASURES, Facts
 from snapviz.analyze.overtime import OverTime, Side
 from snapviz.analyze.remembered import remembered
-from snapviz.analyze.run import RankFailure, Run
+from snapviz.analyze.run import Run
 from snapviz.analyze.stacking import OTHER, Groups
 from snapviz.analyze.stretches import Stretches
 from snapviz.app.controls import notice, table
+from snapviz.app.sides import whose
 from snapviz.app.timelinesides import SIDES, Sides
 from snapviz.replay.model import START
 from snapviz.report.layout import clean, cut
@@ -79,15 +80,11 @@ def _broken(sides: Sides) -> list[list[Any]]:
     found = []
     for side, run in zip(SIDES, sides.runs, strict=True):
         others = [one for one in (run.failures if run is not None else ()) if one.rank != sides.rank]
-        lines = [f"{_whose(one)} could not be read: {clean(one.message)}" for one in others[:_NOTES]]
+        lines = [clean(f"{whose(one)} could not be read: {one.message}") for one in others[:_NOTES]]
         more = [html.Div(f"and {len(others) - _NOTES:,} more")] if len(others) > _NOTES else []
         if lines:
             found.append([html.Strong(f"{side}: "), *(html.Div(line) for line in lines), *more])
     return found
-
-
-def _whose(failure: RankFailure) -> str:
-    return f"rank {failure.rank}" if failure.rank is not None else clean(failure.source) or "some ranks"
 
 
 def _uncertain(run: Run, facts: Facts) -> tuple[str, ...]:
