@@ -133,21 +133,12 @@ def _there(spaces: Spaces, state: PageState, side: str) -> Side | None:
 
 
 def _controls(app: Dash, results: Results, spaces: Spaces) -> None:
-    @app.callback(
-        Output({"type": "ctl", "key": "rank"}, "data", allow_duplicate=True),
-        Input("state", "data"),
-        prevent_initial_call="initial_duplicate",
-    )
-    def ranks(data: dict[str, Any] | None) -> Any:
-        # by itself: this control is on other pages too, and a callback must find all that it gives to
-        state = PageState.of(data)
-        if state.page != NAME:
-            return no_update
-        return controls.data_of(rank_options(results, state))
-
     @app.callback(Output("seg-at", "data"), Output("seg-at", "value"), Input("state", "data"))
     def options(data: dict[str, Any] | None) -> tuple[Any, ...]:
         state = PageState.of(data)
+        if state.page != NAME:
+            return no_update, no_update
+        controls.choices("rank", rank_options(results, state))
         found: dict[str, str] = {}
         for side in SIDES:
             there = _there(spaces, state, side)
